@@ -424,9 +424,15 @@ class Outgoing(Link):
         self.large_bytes += large
         if not self.choked:
             self._let_go()
-        elif self.queued_bytes - size > self.bus.queue_most or self.large_bytes - large > self.bus.large_most:
-            self.bus.owner.notice(f"Gave up the link to node {self.peer.id.decode()}: it does not read what it is sent")
-            self.close()
+        elif self.queued_bytes - size > self.bus.queue_most:
+            self._give_up("it does not read what it is sent")
+        elif self.large_bytes - large > self.bus.large_most:
+            self._give_up("more bodies wait for it than jobs may take memory")
+
+    def _give_up(self, why: str) -> None:
+        """Too much waits: begin anew, with what still matters then."""
+        self.bus.owner.notice(f"Gave up the link to node {self.peer.id.decode()}: {why}")
+        self.close()
 
     def pause_writing(self) -> None:
         """The transport has enough."""

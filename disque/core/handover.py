@@ -134,7 +134,7 @@ def leave(
         if others:
             hand_over(node, job, others, now_ms)
     elif job.flags & (LEASE_OWNER | LEASE_RELAYED) and job.requeue_ms > now_ms:
-        said = HANDED_ON if job.place == ELSEWHERE else IN_MY_STEAD  # where it is now, somebody else speaks for it
+        said = HANDED_ON if job.place >= ELSEWHERE else IN_MY_STEAD  # where it is now, somebody else speaks for it
         for holder in job.holders:
             if holder in hearing:
                 out.setdefault((holder, said), []).append(job)

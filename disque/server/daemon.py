@@ -15,11 +15,11 @@ import threading
 from pathlib import Path
 from typing import Final, Protocol
 
-#: Open files for what is no client: listeners, log, journal, nodes.conf, links of a few nodes. And for strangers at the
-#: bus, and links of many nodes, where the system has that many.
-SPARE_FDS: Final = 32
+#: Open files for what is no client: listeners, log, journal, nodes.conf, links of some nodes, strangers at the bus.
+#: And for more of the last two, where the system has that many.
+SPARE_FDS: Final = 96
 BUS_FDS: Final = 512
-STRANGERS_LEAST: Final = 4
+STRANGERS_LEAST: Final = 32
 COMM: Final = Path("/proc/self/comm")
 
 
@@ -117,7 +117,7 @@ class SystemFdLimit:
 
 
 def fit_fd_limit(maxclients: int, limit: FdLimit | None = None) -> int:
-    """Raise the limit of open files to maxclients + 32 + 512, or as near as the system lets, and never lower it.
+    """Raise the limit of open files to maxclients + 96 + 512, or as near as the system lets, and never lower it.
 
     Give how many clients the limit now has room for, at most `maxclients`. Fewer: at start, lower maxclients and log
     `fd_limit_warning`; at CONFIG SET, refuse. 0: there is no room for a single one.

@@ -60,6 +60,8 @@ RETRY_S: Final = 1.0
 LOOK_S: Final = 1.0
 MAX_PROBE_S: Final = 60.0
 #: What is wrong with a path and not with the disk: the log names it, and somebody may mend it at any moment.
+#: Errors that say nothing of a folder: the process has no open file left, or the system.
+SHORT_OF: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 OF_PATHS: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EACCES})
 
 _TRUSTED, _TO_PROBE, _PROBING, _COPYING = range(4)
@@ -462,9 +464,9 @@ class Journal:
         paths = {number: self._row.path(number) for number in self._row.sizes}
         try:
             names = set(self._disk.listdir(self._row.directory))
-        except (FileNotFoundError, NotADirectoryError):
-            return self._row.directory
-        except OSError:  # nothing can be opened right now: what is there is seen by the next look
+        except OSError as wrong:
+            if wrong.errno not in SHORT_OF:
+                return self._row.directory
             names = {path.rpartition("/")[2] for path in paths.values()}
         gone = [path for path in paths.values() if path.rpartition("/")[2] not in names]
         gone += [paths[file.number] for file in self._files if not self._disk.links(file.fd)]

@@ -157,7 +157,7 @@ def serve(place: str, settings: Settings) -> int:
         nonlocal leaves_threads
         worker = Worker(app, settings)
         worker.listen(lambda: ending.within(HARD_S))
-        if os.environ.get(QUIET):
+        if os.environ.pop(QUIET, ""):
             worker.hush()
         watching = asyncio.create_task(mind_parent(worker, os.environ.get(PARENT)))
         try:

@@ -29,6 +29,8 @@ STEP: Final = 500
 STEPS_MOST: Final = 20
 #: Questions that are asked side by side.
 SIDE_BY_SIDE: Final = 32
+#: What is noted of what answers do not have, until somebody shows it.
+LEFT_OUT_MOST: Final = 100
 #: States of jobs that have ended.
 ENDED: Final = frozenset({"done", "cancelled", "dead", "expired", "dropped"})
 #: States by which jobs are asked for: of those that are there, and of those that have ended.
@@ -86,7 +88,8 @@ class WorkerView(NamedTuple):
 class Inspector:
     """Questions and orders about queues, jobs and workers. They raise DisqueError where no node answers.
 
-    ``left_out`` says what answers do not have: nodes, with the reason, and queues beyond a bound.
+    ``left_out`` says what answers do not have: nodes, with the reason, and queues beyond a bound. Whoever shows it
+    clears it; it has a bound.
     """
 
     def __init__(self, client: AsyncDisque) -> None:
@@ -100,7 +103,7 @@ class Inspector:
         names = sorted({name for found in await self._each(names_of) for name in found})
         wanted = [name for name in names if fnmatchcase(name, pattern)]
         if len(wanted) > limit:
-            self.left_out[f"{len(wanted)} queues match {pattern}, of which these are the first {limit} by name"] = None
+            self._leave_out(f"{len(wanted)} queues match {pattern}, of which these are the first {limit} by name")
             del wanted[limit:]
         dead = {name for name in names if name.endswith(":dead")}
         stats = await self._many([self.queue(name, count_dead=f"{name}:dead" in dead) for name in wanted])
@@ -273,8 +276,14 @@ class Inspector:
         answers = await asyncio.gather(*[one(address) for address in self.client.router.addresses()])
         if failures and not any(answers):
             raise next(iter(failures.values()))
-        self.left_out |= {f"without {address}: {error}": None for address, error in failures.items()}
+        for address, error in failures.items():
+            self._leave_out(f"without {address}: {error}")
         return [answer for found in answers for answer in found]
+
+    def _leave_out(self, text: str) -> None:
+        """Note what the answer does not have."""
+        if len(self.left_out) < LEFT_OUT_MOST:
+            self.left_out[text] = None
 
     async def _many(self, work: Iterable[Awaitable[T]]) -> list[T]:
         """The values of many questions, some side by side."""

@@ -38,10 +38,13 @@ class Place:
         self.command = command
         self.process: subprocess.Popen[bytes] | None = None
         self.since_s = 0.0
+        #: It was told to be quiet at its start. A SIGCONT that comes before it listens is lost, so it is said again.
+        self.quiet = False
 
     def start(self, *, quiet: bool = False) -> None:
         """Begin it; ``quiet``: it is to take no jobs for now."""
         self.since_s = time.monotonic()
+        self.quiet = quiet
         environment = {**os.environ, PARENT: str(os.getpid()), QUIET: "yes" if quiet else ""}
         # A group of its own: what the terminal says is passed on, once.
         self.process = subprocess.Popen(self.command, env=environment, process_group=0)  # noqa: S603 - this very command
@@ -90,6 +93,8 @@ class Supervisor:
     def _look(self) -> None:
         """See who has ended."""
         for place in self.places:
+            if place.quiet and not self._is_quiet:
+                place.signal(signal.SIGCONT)
             code = None if place.process is None else place.process.poll()
             if code is None:
                 continue

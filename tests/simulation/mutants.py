@@ -420,7 +420,7 @@ def what_was_handed_on_is_taken_out_of_its_queue() -> Iterator[None]:
 @mutant("I2", **STOPS)
 def a_restart_forgets_what_was_handed_on() -> Iterator[None]:
     """The list of a clean stop speaks for the jobs that were handed on."""
-    with patch.object(replay, "ELSEWHERE", -1):
+    with patch.object(replay, "ELSEWHERE", 256):
         yield
 
 

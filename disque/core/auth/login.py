@@ -8,6 +8,7 @@ for longest is forgotten.
 from typing import TYPE_CHECKING, Final
 
 from disque.core.auth import access
+from disque.core.auth.users import look_again
 from disque.core.host import FAILED_AUTH, GUESSING
 from disque.core.model.session import NOT_WAITING, WAIT_LOGIN, Session
 from disque.core.model.user import DEFAULT, User
@@ -108,10 +109,3 @@ def start_over(node: "Node", session: Session) -> None:
     session.named = False
     session.log_in(default, passed=default.is_open())
     look_again(node, session)
-
-
-def look_again(node: "Node", session: Session) -> None:
-    """See whether there is the user by now that the certificate of this client names."""
-    user = node.users.by_name.get(session.certificate)
-    if user is not None and user.enabled:
-        session.log_in(user, passed=True)

@@ -11,7 +11,7 @@ for jobs that are not his any more waits no longer, nor who waits for ends after
 
 from typing import TYPE_CHECKING, Final
 
-from disque.core.auth import login, rules
+from disque.core.auth import rules
 from disque.core.base import errors, resp
 from disque.core.config.kinds import as_bytes
 from disque.core.jobs import deliver
@@ -71,27 +71,46 @@ def has_changed(node: "Node", entry: Entry, now_ms: int) -> None:
 
 def change(node: "Node", name: bytes, user: User | None) -> None:
     """This is the user of that name from now on; None: there is none."""
+    if set_one(node, name, user):
+        appeared(node, {name})
+
+
+def set_one(node: "Node", name: bytes, user: User | None) -> bool:
+    """The same, but for clients whose certificates name the user; whether it may be that user's first chance."""
     before = node.users.by_name.get(name)
     if user is None:
         node.users.by_name.pop(name, None)
     else:
         user = node.users.put(user)
     if before is user:
-        return
-    for session in list(node.sessions.values()):
-        was = session.user
-        if session.certificate == name and session.is_expected():
-            login.look_again(node, session)
-            if session.user is not was:
-                review(node, session, was)
-        elif before is None or was is not before:
+        return False
+    for session in list(node.sessions.values()) if before is not None else ():
+        if session.user is not before:
             continue
-        elif user is None:
+        if user is None:
             session.log_in(node.users.default, passed=False)
             node.host.kill(session)
         else:
             session.log_in(user, passed=session.passed)
             review(node, session, before)
+    return user is not None
+
+
+def appeared(node: "Node", names: set[bytes]) -> None:
+    """There are these users: clients whose certificates name them, and who have not said who they are, are they."""
+    for session in list(node.sessions.values()):
+        if session.certificate in names and session.is_expected():
+            before = session.user
+            look_again(node, session)
+            if session.user is not before:
+                review(node, session, before)
+
+
+def look_again(node: "Node", session: Session) -> None:
+    """See whether there is the user by now that the certificate of this client names."""
+    user = node.users.by_name.get(session.certificate)
+    if user is not None and user.enabled:
+        session.log_in(user, passed=True)
 
 
 def review(node: "Node", session: Session, before: User) -> None:
@@ -132,9 +151,8 @@ def reload(node: "Node") -> None:
     users.fixed = frozenset([user.name for user in fixed])
     was_open = users.default.is_open()
     for name in [name for name in users.by_name if name not in found]:
-        change(node, name, None)
-    for name, user in found.items():
-        change(node, name, user)
+        set_one(node, name, None)
+    appeared(node, {name for name, user in found.items() if set_one(node, name, user)})
     if was_open and not users.default.is_open():
         for session in node.sessions.values():
             if session.user is users.default:

@@ -329,14 +329,14 @@ def keep_one(
     flags, repl, left_ms = message[1], message[2], message[3]
     if not keys.sound(node, digest, job_id, repl, 0 if flags & GOES_WITH_JOB else left_ms):
         return False
-    if node.unique.orphans:
-        node.unique.orphans.pop(job_id, None)  # somebody has it for certain
     key = keys.find(node, digest, now_ms)
+    if node.unique.orphans and (key is None or not key.is_pending):
+        node.unique.orphans.pop(job_id, None)  # somebody has it for certain
     if flags & GOES_WITH_JOB and key_keeper.is_over(node, job_id):
         return True
     if key is not None and key.job_id != job_id:
         if not key_keeper.gives_way(key, job_id, is_settled=flags & IS_SETTLED > 0):
-            if orphans.is_silent(node, peer, job_id):
+            if not flags & IS_SETTLED and orphans.is_silent(node, peer, job_id):
                 return False
             node.send(peer, (KEYHELD, key.state, job_id, key.job_id))
             key_keeper.wake(node, key, now_ms)

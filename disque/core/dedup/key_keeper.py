@@ -231,8 +231,7 @@ def unbind(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...], int
 
 def retract(node: "Node", key: Key) -> None:
     """A key is free again: it was not settled, or another job has it since the two parts of the cluster met."""
-    if key.state == SETTLED:
-        orphans.was_answered(node, key)
+    orphans.note_answered(node, key)
     if node.journaling and key.segment:
         keys.file_end(node, key)
     keys.drop(node, key)

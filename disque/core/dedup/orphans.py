@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.messages import ASKKEY, DELJOB
 from disque.core.dedup import keys
+from disque.core.model.key import SETTLED, TENTATIVE
 from disque.core.model.unique import Orphan
 from disque.core.replication import acks
 
@@ -41,9 +42,8 @@ def note(node: "Node", key: "Key") -> None:
     """Nobody has ``key`` for certain, and the node that asked for it does not ask any more."""
     if not key.expires_ms:
         return
-    prefix = key.job_id[PREFIX : PREFIX + PREFIX_BYTES]
     for peer in node.peers.values():
-        if peer.id[:PREFIX_BYTES] == prefix and key.owner_start:
+        if is_made_by(key.job_id, peer.id) and key.owner_start:
             orphan = remember(node, key, peer.id, key.owner_start)
             if peer.linked and peer.start != orphan.start:
                 ask(node, key.job_id, orphan)
@@ -60,11 +60,11 @@ def remember(node: "Node", key: "Key", owner: bytes, start: int) -> Orphan:
 
 
 def found(node: "Node", pending: "list[Key]", *, is_sure: bool) -> None:
-    """The journal has these keys as pending. ``is_sure``: it is all there, so nobody was told these IDs."""
+    """The journal has had these keys as pending. ``is_sure``: it is all there, so nobody was told the IDs."""
     for key in pending:
         if node.unique.table.get(key.digest) is not key:
             continue
-        if is_sure:
+        if is_sure and key.is_pending:
             remember(node, key, node.node_id, 0)
         else:
             key.is_pending = False
@@ -86,17 +86,30 @@ def is_over(orphan: Orphan, now_ms: int) -> bool:
     return orphan.expires_ms <= now_ms + SOON_MS
 
 
-def was_answered(node: "Node", key: "Key") -> None:
-    """The settled ``key`` goes to another job: whoever asks must not hear that nobody knows its own."""
+def note_answered(node: "Node", key: "Key") -> None:
+    """``key`` goes to another job. If somebody was told the ID of its own, nobody must hear that it is not known.
+
+    Of a key that this node decided, and has from its journal, it is not known whether somebody was; but see `found`.
+    """
+    is_told = key.state == SETTLED or (key.state != TENTATIVE and is_made_by(key.job_id, node.node_id))
+    if not is_told or key.is_pending or not key.expires_ms:
+        return
     answered = node.unique.answered
     if len(answered) >= ORPHANS_MOST:
         answered.popitem(last=False)
     answered[key.job_id] = None
 
 
+def is_made_by(job_id: bytes, node_id: bytes) -> bool:
+    """Whether that node made the job with this ID."""
+    return job_id[PREFIX : PREFIX + PREFIX_BYTES] == node_id[:PREFIX_BYTES]
+
+
 def is_silent(node: "Node", peer_id: bytes, job_id: bytes) -> bool:
-    """Whether ``peer_id`` asks about a job that it made, and of which this node has told somebody."""
-    return job_id in node.unique.answered and job_id[PREFIX : PREFIX + PREFIX_BYTES] == peer_id[:PREFIX_BYTES]
+    """Whether ``peer_id`` asks about a job of which somebody was told here: it, or this node, made it."""
+    if job_id not in node.unique.answered:
+        return False
+    return is_made_by(job_id, peer_id) or is_made_by(job_id, node.node_id)
 
 
 def reaches_all(node: "Node") -> bool:

@@ -71,7 +71,7 @@ from disque.core.model.job import (
     Job,
 )
 from disque.core.model.jobid import comes_again, valid
-from disque.core.model.queue import ELSEWHERE, PAUSED_OUT, Queue
+from disque.core.model.queue import ELSEWHERE, PAUSED_OUT, Queue, place_at
 from disque.core.replication import acks, announcements, arbitration, generations, replica
 
 if TYPE_CHECKING:
@@ -284,6 +284,7 @@ def hand_over(node: "Node", queue: Queue, want: Want, count: int, now_ms: int) -
     new = old
     jitter_ms = int(node.random.random() * announcements.JITTER_MS)
     stay: list[Job] = []
+    place = place_at(peer)
     while len(rows) < count and size < BYTES_MOST:
         job = queue.pop()
         if job is not None and len(job.body) > node.body_least:
@@ -317,7 +318,7 @@ def hand_over(node: "Node", queue: Queue, want: Want, count: int, now_ms: int) -
             job.holders = new
             if node.journaling:
                 node.outbox.add((HOLDERS, job.id, new))
-        job.place = ELSEWHERE
+        job.place = place
         node.hold(job, now_ms + job.retry * 1000 + jitter_ms, LEASE_OWNER)
     for job in stay:
         queue.push(job)
@@ -381,7 +382,7 @@ def take_back(node: "Node", peer: bytes, message: tuple[Any, ...], now_ms: int) 
         if job is not None:
             if peer not in row[ROW_HOLDERS]:
                 replica.drop_holder(node, job, peer)
-            if job.state == ACTIVE and job.place == ELSEWHERE and not job.flags & DEFERRED:
+            if job.state == ACTIVE and job.place >= ELSEWHERE and not job.flags & DEFERRED:
                 node.drop_vote(job.id)
                 node.enqueue(job, now_ms)
             continue
@@ -500,7 +501,7 @@ def meet(node: "Node", peer: bytes, job: Job, spec: "JobSpec", row: "Row", now_m
     if is_elsewhere and node.peers[peer].understands(JOBS):
         return 0
     job = here
-    if job.flags & LEASE_OWNER and job.requeue_ms > now_ms and job.place != ELSEWHERE:
+    if job.flags & LEASE_OWNER and job.requeue_ms > now_ms and job.place < ELSEWHERE:
         arbitration.answer_hold(node, peer, job, now_ms)
         return 0
     node.drop_vote(job.id)

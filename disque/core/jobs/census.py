@@ -88,7 +88,7 @@ def count(node: "Node", then: "Callable[[Node, Asked, int], None]", now_ms: int)
 
 def is_out(job: Job) -> bool:
     """Whether this node speaks for a job outside its queue."""
-    return job.state == ACTIVE and job.flags & SPOKEN != 0 and job.place != ELSEWHERE
+    return job.state == ACTIVE and job.flags & SPOKEN != 0 and job.place < ELSEWHERE
 
 
 def is_in_flight(job: Job) -> bool:

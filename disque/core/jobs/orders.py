@@ -174,7 +174,7 @@ def is_meant(order: Order, job: Job) -> bool:
 def is_delayed_here(job: Job) -> bool:
     """Whether this node speaks for ``job``, and nobody has it."""
     flags = job.flags
-    if job.state != ACTIVE or not flags & SPOKEN or flags & SPENT or job.place == ELSEWHERE:
+    if job.state != ACTIVE or not flags & SPOKEN or flags & SPENT or job.place >= ELSEWHERE:
         return False
     return not flags & DELIVERED or flags & DEFERRED != 0
 
@@ -203,7 +203,7 @@ def where(node: "Node", job_id: bytes) -> int:
         return UNKNOWN
     if job.state == QUEUED:
         return QUEUED_HERE
-    return OUT_HERE if job.flags & LEASE_OWNER and job.place != ELSEWHERE else COPY
+    return OUT_HERE if job.flags & LEASE_OWNER and job.place < ELSEWHERE else COPY
 
 
 def do_these(node: "Node", asked: "Asked", now_ms: int) -> None:

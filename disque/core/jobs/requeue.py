@@ -194,9 +194,9 @@ def working(node: "Node", job: Job, now_ms: int) -> int:
     held = job.flags & DEFERRED
     more_ms = leases.extension_ms(node, job)
     until_ms = now_ms + more_ms
-    if job.place != ELSEWHERE or held:
+    if job.place < ELSEWHERE or held:
         until_ms = max(job.requeue_ms, until_ms)  # the process before this one may have known of a longer lease
-    if job.place == ELSEWHERE:
+    if job.place >= ELSEWHERE:
         job.place = OUT  # this node speaks for it from now on, and does not take it when it is sent back
     node.hold(job, until_ms, held | LEASE_OWNER)
     if held:

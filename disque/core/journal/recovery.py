@@ -48,7 +48,7 @@ class Recovery:
         self.incomplete = False
         #: What is to be known of jobs beyond their fields, by ID, as long as they have not come.
         self.more: dict[bytes, Extra] = {}
-        #: Keys of which the journal says that nobody was told the ID of their job, by digest.
+        #: Keys of which the journal has said that nobody was told the ID of their job, by digest.
         self.pending: dict[bytes, Key] = {}
         self.records = 0
         self.time_ms = 0
@@ -86,7 +86,12 @@ class Recovery:
         return self.clean_ended or same_boot or self.journal_policy == b"always"
 
     def drop_unsure(self) -> None:
-        """Forget the at-most-once jobs that are not spent."""
+        """What was written next may be lost: the at-most-once jobs that are not spent may have been delivered.
+
+        And whoever waited for a pending key may have been answered.
+        """
+        for key in self.pending.values():
+            key.is_pending = False
         for shard in self.node.shards:
             for job in [
                 job for job in shard.values() if not job.retry and not job.flags & SPENT and job.state != ACKED

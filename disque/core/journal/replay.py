@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from disque.core.auth import users
-from disque.core.dedup import acquire, keys, orphans
+from disque.core.dedup import keys, orphans
 from disque.core.jobs import history
 from disque.core.journal.checks import ReplayError
 from disque.core.journal.codec import unpack
@@ -137,7 +137,6 @@ class Replay(Recovery):
             self._fill(name, jobs, now_ms)
             yield done
         users.reload(self.node)
-        acquire.take_up(self.node, now_ms)
 
     def _place(self, job: Job, waiting: dict[bytes, list[Job]], sure: bool, now_ms: int) -> None:
         node = self.node
@@ -207,7 +206,7 @@ def clean_list(node: "Node") -> Iterator[Record]:
         for job in shard.values():
             plain = job.state == QUEUED and not job.flags & DELIVERED
             if not plain and job.state not in {WAIT_REPL, ACKED}:
-                flags = job.flags & ~(EXTRA | LEASE_OWNER) if job.place == ELSEWHERE else job.flags & ~EXTRA
+                flags = job.flags & ~(EXTRA | LEASE_OWNER) if job.place >= ELSEWHERE else job.flags & ~EXTRA
                 batch.append((job.id, job.state, flags, job.requeue_ms, job.nacks, job.deliveries))
         while len(batch) >= CLEAN_BATCH:
             yield (CLEAN, batch[:CLEAN_BATCH])

@@ -68,6 +68,7 @@ class End(Timed):
 
     ``holders`` are the nodes that may keep it, and ``repl`` how many should: 0 where it need not outlive this node.
     ``copied``: it came from a node that knew the job, and this one never did. ``counted``: it is in `Ends.done`.
+    ``late`` is a result that came after the copy here had expired: whoever still has the job is told it.
     """
 
     __slots__ = (
@@ -80,6 +81,7 @@ class End(Timed):
         "id",
         "is_strange",
         "lasts",
+        "late",
         "node_id",
         "number",
         "queue",
@@ -106,6 +108,7 @@ class End(Timed):
         self.text = b""
         self.error = b""
         self.body = b""
+        self.late = b""
         self.tries = 0
         self.lasts = False
         self.is_strange = False
@@ -121,7 +124,7 @@ class End(Timed):
 
     def size(self) -> int:
         """Bytes of memory that it counts for."""
-        return END_BYTES + len(self.queue) + len(self.text) + len(self.error) + len(self.body)
+        return END_BYTES + len(self.queue) + len(self.text) + len(self.error) + len(self.body) + len(self.late)
 
     def strange_size(self) -> int:
         """Bytes of a result that no holder has taken yet."""

@@ -20,8 +20,13 @@ PAUSE_NAMES: Final = (b"none", b"in", b"out", b"all")
 #: How long a queue that nobody uses is kept, by memory level, in ms.
 QUEUE_IDLE_MS: Final = (300_000, 10_000, 2_000)
 
-#: Beside the places that `job` names: in a queue of another node, to which it was handed on.
-ELSEWHERE: Final = 4
+#: Beside the places that `job` names: from here on, in a queue of another node, to which it was handed on.
+ELSEWHERE: Final = 128
+
+
+def place_at(peer_id: bytes) -> int:
+    """The place of a job that was handed on to this node: some bits of its ID tell it from others, mostly."""
+    return ELSEWHERE | (peer_id[0] * 7 + peer_id[1]) & 127
 
 
 class Queue(Lane):

@@ -154,8 +154,8 @@ def end_unknown(node: "Node", job_id: bytes, text: bytes, now_ms: int) -> bool:
     is_late = known is not None and not known.is_strange and not ends.has_expired(known)
     if is_late or not node.peers or job_id in node.acks.by_id or job_id in node.tombstones:
         return True
-    if ends.has_expired(known):
-        ends.pass_on(node, job_id, text)
+    if known is not None and ends.has_expired(known):
+        ends.take_late(node, known, text)
         add_dummy(node, job_id, now_ms)
         return True
     if node.ends.strange + len(text) > STRANGE_MOST:

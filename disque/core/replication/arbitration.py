@@ -55,7 +55,7 @@ from disque.core.model.job import (
 )
 from disque.core.model.memory import VOTE_BYTES
 from disque.core.model.peers import Peer
-from disque.core.model.queue import ELSEWHERE
+from disque.core.model.queue import ELSEWHERE, place_at
 from disque.core.model.vote import RequeueVote
 from disque.core.replication import acks, announcements, coordinator, generations, replica, tries
 from disque.core.replication.rank import rank
@@ -208,7 +208,7 @@ def reply(node: "Node", peer: bytes, job: Job, number: int, holders: tuple[bytes
             node.batch(peer, (ANSWER, number, ANSWER_NO, named), job.id)
         else:
             hold_answer(node, peer, job, job.retry * 1000, number, named)
-    elif job.flags & (LEASE_OWNER | LEASE_RELAYED) and job.requeue_ms > now_ms:
+    elif speaks_for(job, peer, now_ms):
         hold_answer(node, peer, job, job.requeue_ms - now_ms, number, named)
     elif job.id in node.votes.by_id and wins(node.node_id, peer, job.id):
         hold_answer(node, peer, job, CONTEST_MS, number, named)
@@ -237,6 +237,17 @@ def wait(node: "Node", job: Job, until_ms: int, flags: int, now_ms: int) -> None
     node.hold(job, until_ms, flags)
     if job.due_ms <= now_ms:
         node.timers.arm(job, min(until_ms, job.expires_ms))
+
+
+def speaks_for(job: Job, peer: bytes, now_ms: int) -> bool:
+    """Whether ``peer`` must not queue a job yet that is out with a consumer here, waits for its time, or travels.
+
+    Where a job was handed on to, it has arrived when that node asks about it; and if it had given it to a consumer it
+    would not ask. It may have given way to a node that gave way to this one.
+    """
+    if not job.flags & (LEASE_OWNER | LEASE_RELAYED) or job.requeue_ms <= now_ms:
+        return False
+    return job.place < ELSEWHERE or job.place != place_at(peer) or job.flags & DEFERRED > 0
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -291,7 +302,7 @@ def queued_there(node: "Node", peer: bytes, job: Job, now_ms: int) -> None:
         node.hold(job, now_ms + min(retry_ms(node, job), YIELD_MS), 0)
     elif job.state == WAIT_REPL:
         coordinator.taken_over(node, job)
-    elif job.flags & LEASE_OWNER and job.requeue_ms > now_ms and job.place != ELSEWHERE:
+    elif job.flags & LEASE_OWNER and job.requeue_ms > now_ms and job.place < ELSEWHERE:
         answer_hold(node, peer, job, now_ms)
     elif not tries.lapse(node, job, now_ms):
         node.drop_vote(job.id)
@@ -347,7 +358,7 @@ def held(
             if number != HANDED_ON:  # else it was handed to this queue
                 node.take_out(job, now_ms)
                 wait(node, job, until_ms, 0, now_ms)
-        elif (job.flags & BACKUP and number == IN_MY_STEAD) or (job.place == ELSEWHERE and not number):
+        elif (job.flags & BACKUP and number == IN_MY_STEAD) or (job.place >= ELSEWHERE and not number):
             # Its own time is that of a copy of which nothing is heard: it must not be told to others. Or the job was
             # handed on from here, and has arrived: whoever has it speaks for it from now on.
             node.drop_vote(job_id)

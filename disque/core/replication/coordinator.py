@@ -117,11 +117,14 @@ def send(node: "Node", peer: Peer, spread: Spread, now_ms: int) -> None:
 
 
 def send_again(node: "Node", peer: Peer, now_ms: int) -> "Iterator[bool]":
-    """Send all jobs that ``peer`` was asked for and has not confirmed, over a new link."""
+    """Send all jobs that ``peer`` was asked for and has not confirmed, over a new link.
+
+    But for those that are to be there alone, from here on: they may have come. See `takeover.beat`.
+    """
     saying = peer.saying
     is_enough = False
     for count, spread in enumerate(list(peer.waiting.values()), 1):
-        if peer.linked and peer.waiting.get(spread.job.id) is spread:
+        if peer.linked and peer.waiting.get(spread.job.id) is spread and not isinstance(spread, Takeover):
             if not peer.takes(len(spread.job.body)):  # not any more; it may have a copy, so it stays among the holders
                 del peer.waiting[spread.job.id]
                 spread.refused += (peer.id,)
@@ -391,7 +394,7 @@ def stays(spread: Spread, peer_id: bytes) -> bool:
     handed on since (ASYNC), maybe to this node, which takes what its consumers wait for whatever copies it refuses.
     The holders of a job that goes elsewhere do not change: they are who keeps its UNIQUE key.
     """
-    if spread.job.place == ELSEWHERE:
+    if spread.job.place >= ELSEWHERE:
         return True
     return isinstance(spread, Takeover) or (isinstance(spread, Replacement) and peer_id in spread.before)
 

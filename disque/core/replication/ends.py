@@ -222,8 +222,12 @@ def say(node: "Node", peer_id: bytes, job_id: bytes) -> None:
     That a copy has expired is no way in which a job is done.
     """
     end = node.ends.by_id.get(job_id)
-    if end is not None and not has_expired(end):
+    if end is None:
+        return
+    if not has_expired(end):
         node.send(peer_id, message_of(node, end))
+    elif end.late:
+        pass_on(node, peer_id, end)
 
 
 def say_gone(node: "Node", peer_id: bytes, job_id: bytes) -> None:
@@ -251,11 +255,15 @@ def has_expired(end: End | None) -> bool:
     return end is not None and end.status == EXPIRED
 
 
-def pass_on(node: "Node", job_id: bytes, text: bytes) -> None:
-    """A consumer has a result of a job whose copy here has expired: whoever still has the job is told it, once."""
-    for peer in node.peers.values():
-        if peer.linked:
-            node.send(peer.id, (SAY_ENDED, BY_STRANGER, DONE, node.node_id, 0, 0, text, (job_id,), 0, b"", b""))
+def take_late(node: "Node", end: End, text: bytes) -> None:
+    """A consumer has a result of a job whose copy here has expired: it is told with the acknowledgement."""
+    node.used += len(text) - len(end.late)
+    end.late = text
+
+
+def pass_on(node: "Node", peer_id: bytes, end: End) -> None:
+    """Tell a node the result that has come too late here: it may still have the job."""
+    node.send(peer_id, (SAY_ENDED, BY_STRANGER, DONE, node.node_id, 0, 0, end.late, (end.id,), 0, b"", b""))
 
 
 def message_of(node: "Node", end: End) -> "Message":

@@ -206,7 +206,7 @@ def enqueue_here(node: "Node", peer: bytes, message: tuple[int, bytes, int], now
     """
     _, job_id, delay_ms = message
     job = node.find(job_id)
-    if job is None or job.state != ACTIVE or not job.retry or (job.flags & LEASE_OWNER and job.place != ELSEWHERE):
+    if job is None or job.state != ACTIVE or not job.retry or (job.flags & LEASE_OWNER and job.place < ELSEWHERE):
         return
     if job.flags & EXTRA and generations.catch_up(node, peer, job, now_ms):
         return

@@ -44,7 +44,7 @@ def note_run(node: "Node", job: Job, now_ms: int) -> None:
 def is_in_flight(job: Job) -> bool:
     """Whether a consumer has got ``job`` from this node and may still work on it."""
     is_out = job.state == ACTIVE and job.flags & (IN_FLIGHT | DEFERRED) == IN_FLIGHT
-    return is_out and job.requeue_ms > 0 and job.place != ELSEWHERE
+    return is_out and job.requeue_ms > 0 and job.place < ELSEWHERE
 
 
 def prolong(node: "Node", job: Job) -> None:

@@ -10,7 +10,7 @@ from disque.core.dedup.keys import copy_keys, digest_of
 from disque.core.journal.codec import encode
 from disque.core.journal.compaction import Copying
 from disque.core.journal.replay import Replay
-from disque.core.journal.schema import FLUSH, FORMAT, HEAD
+from disque.core.journal.schema import CLEAN, END, FLUSH, FORMAT, HEAD, OFF
 from disque.core.model.key import COMMITTED, PENDING, SETTLED
 from disque.core.model.unique import Orphan
 from tests.core.support import MYSELF, PROCESS, Bench, foreign_id, repljob
@@ -165,6 +165,8 @@ def test_of_what_this_node_has_answered_it_says_nothing_to_the_node_that_made_it
     assert bench.sent(KEYHELD, KEYFREE) == []
     bench.hear(stranger, (ASKKEY, K, second))
     assert bench.sent(KEYHELD) == [(stranger.id, (KEYHELD, SETTLED, second, first))]
+    bench.hear(maker, (KEEPKEY, IS_SETTLED, 3, HOUR_MS, (second,), (K,)))
+    assert bench.sent(KEYHELD) == [(maker.id, (KEYHELD, SETTLED, second, first))], "it gives up a key, and no job"
 
 
 # -- what the node itself was adding -----------------------------------------------------------------------------------
@@ -182,16 +184,16 @@ def read_journal(
     life_ms: int = PENDING,
     boot: str = "boot 1",
     window_ms: int = HOUR_MS,
-    behind: tuple[Any, ...] | None = None,
+    behind: tuple[Any, ...] = (),
 ) -> bytes:
     """The node starts with a journal that has a job and its key, three of whose keepers are to know it."""
     job_id = own_id(bench)
     replay = Replay(bench.node, boot)
     records = [
-        (HEAD, FORMAT, bench.node.node_id, b"boot 1", b"everysec"),
+        another_head(b"boot 1"),
         jobs_record(job_id, holders=(bench.node.node_id, *[peer.id for peer in bench.peers])),
         keys_record(digest, job_id, bench.now_ms + window_ms, life_ms, 3),
-        *([behind] if behind else []),
+        *behind,
     ]
     for payload in encode(records, bench.now_ms):
         replay.apply(payload, 1)
@@ -266,13 +268,55 @@ def test_the_answer_that_another_job_has_it_does_not_count_while_the_key_is_here
     assert bench.state(job_id) != "gone"
 
 
-@pytest.mark.parametrize("values", [{"life_ms": 0}, {"boot": "boot 2"}], ids=["settled", "another boot"])
+def another_head(boot: bytes) -> tuple[Any, ...]:
+    return (HEAD, FORMAT, MYSELF, boot, b"everysec")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"life_ms": 0},
+        {"boot": "boot 2"},
+        {"behind": (another_head(b"boot 2"),), "boot": "boot 2"},
+        {"behind": (another_head(b"boot 2"), (CLEAN, ()), (END,)), "boot": "boot 3"},
+        {"behind": ((OFF,),)},
+    ],
+    ids=["settled", "another boot", "the second start in it", "a clean stop in it", "switched off"],
+)
 def test_what_a_client_may_have_been_told_stays_until_somebody_wants_it(bench: Bench, values: dict[str, Any]) -> None:
     job_id, keepers = start_again(bench, **values)
     assert keepers == []
     assert (keys(bench.node)[K].job_id, keys(bench.node)[K].state) == (job_id, COMMITTED)
     assert bench.node.unique.store.count == 1
     assert not bench.node.unique.orphans
+
+
+def test_a_keeper_that_offers_it_first_does_not_keep_it_from_being_offered(bench: Bench) -> None:
+    bench.link_down(bench.peers[2])
+    job_id = read_journal(bench)
+    bench.hear(bench.peers[0], (KEEPKEY, 0, 3, HOUR_MS, (job_id,), (K,)))
+    bench.sent()
+    bench.link_up(bench.peers[2])
+    assert [message for _, message in bench.sent(KEEPKEY) if job_id in message[4]]
+    assert job_id in bench.node.unique.orphans
+
+
+def test_a_node_alone_settles_it_when_it_is_wanted_and_files_that() -> None:
+    bench = Bench(journaling=True)
+    job_id = read_journal(bench)
+    assert keys(bench.node)[K].is_pending
+    bench.records()
+    assert bench.client()("ADDJOB", "q", "body", 0, "UNIQUE", "k", 3600) == job_id
+    assert bench.records() == [keys_record(K, job_id, keys(bench.node)[K].expires_ms, 0, 3)]
+
+
+def test_nobody_hears_that_a_job_is_not_known_which_this_node_made_and_may_have_told_of(bench: Bench) -> None:
+    job_id = read_journal(bench, life_ms=0)
+    one, two, _ = bench.peers
+    bench.hear(two, (KEEPKEY, IS_SETTLED, 3, HOUR_MS, (foreign_id(2),), (K,)))
+    bench.sent()
+    bench.hear(one, (ASKKEY, K, job_id))
+    assert bench.sent(KEYHELD, KEYFREE) == []
 
 
 def test_it_is_pending_in_the_journal_until_it_is_settled(bench: Bench) -> None:
@@ -299,7 +343,7 @@ def test_it_ends_with_its_window(bench: Bench) -> None:
 
 def test_what_the_journal_has_dropped_later_is_none(bench: Bench) -> None:
     assert not bench.node.unique.orphans
-    read_journal(bench, behind=(FLUSH,))
+    read_journal(bench, behind=((FLUSH,),))
     assert keys(bench.node) == {}
     assert not bench.node.unique.orphans
 

@@ -688,6 +688,22 @@ class TestWhoeverSpeaksForAJob:
         assert bench.sent(HOLD) == []
         assert not bench.job(job_id).flags & LEASE_OWNER
 
+    def test_does_not_object_when_the_node_asks_that_it_was_handed_to(self) -> None:
+        """Seed 1540443: that one gave way to a node that gave way to this one, which had it no more."""
+        bench = Bench(peers=2)
+        one, two = bench.peers
+        job_id = bench.client().add("q", "body", "REPLICATE", 1, "RETRY", 300)
+        bench.hear(one, (NEEDJOBS, b"q", 1))
+        bench.settle()
+        bench.sent()
+        holders = bench.job(job_id).holders
+        bench.hear(two, (WILLQUEUE, 5, holders, (job_id,)))
+        assert [message[0] for message in bench.told(two)] == [HOLD]
+        bench.hear(one, (WILLQUEUE, 6, holders, (job_id,)))
+        assert [message[:3] for message in bench.told(one)] == [(ANSWER, 6, ANSWER_NO)]
+        bench.hear(two, (WILLQUEUE, 7, holders, (job_id,)))
+        assert [message[0] for message in bench.told(two)] == [HOLD]
+
     def test_a_hold_that_is_nearly_over_is_waited_for_and_not_asked_about_at_once(self) -> None:
         bench = Bench(peers=1)
         job_id = add_to_both(bench.client(), 5)

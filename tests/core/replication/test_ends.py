@@ -515,6 +515,18 @@ class TestExpired:
         bench.hear(one, ended(EXPIRED, LAST), (GOTACK, 1, (one.id,), (ID,)))
         assert end_of(bench) == (EXPIRED, MYSELF, b""), "it has expired there as well"
 
+    def test_a_node_that_was_away_hears_of_the_result_when_it_is_back(self, bench: Bench) -> None:
+        """Seed 1550397: it may still have the job."""
+        one, _ = bench.peers
+        bench.link_down(one)
+        assert bench.client()("ACKJOB", ID, "RESULT", "value") == 0
+        bench.sent()
+        bench.link_up(one)
+        said = [message[0:1] + message[6:8] for message in bench.told(one, ENDED, SETACK)]
+        assert said[0] == (ENDED, b"value", (ID,))
+        assert said[1][0] == SETACK
+        assert end_of(bench) == (EXPIRED, MYSELF, b"")
+
     def test_what_an_older_version_says_of_its_copy_does_not_count(self, bench: Bench) -> None:
         one, _ = bench.peers
         bench.hear(one, ended(DONE, one.id, b"value"), (SETACK, (), (ID,)), ended(EXPIRED, FIRST, what=WAS_SURE))

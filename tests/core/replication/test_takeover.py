@@ -12,6 +12,7 @@ from cluster.messages import (
     REFUSED_GONE,
     REFUSED_JOURNAL,
     REFUSED_LEAVING,
+    REPLJOB,
     REPLJOB_BODIES,
     REPLJOB_DELAY_MS,
     REPLJOB_HOLDERS,
@@ -137,7 +138,9 @@ def test_while_the_journal_cannot_be_written_nothing_has_left_over_a_link_that_e
     assert three.job(job_id).state == WAIT_REPL
     three.node.misconf = b""
     three.live(100)
+    three.sent()
     three.link_up(peer, PROCESS + 2)  # what waited for the journal is still about to leave
+    assert three.sent(TAKEJOB, REPLJOB) == [], "and may have come: it is not said again"
     step.undelivered(three.node, peer.id, [message], three.now_ms)
     ((other, _),) = asked(three)
     assert other is not peer
