@@ -962,7 +962,7 @@ class TestEnd:
             other.notes.on_received = read_now_and_then
             for _ in range(100):
                 one.bus.send([(other.id, (DELJOB, (JOB,) * 5000))])
-            closing = asyncio.create_task(one.bus.close(0.3))
+            closing = asyncio.create_task(one.bus.close(10))
             await other.notes.until(lambda: link.closed)
             await closing
             got = len(other.notes.messages)
