@@ -198,7 +198,7 @@ def say_again(node: "Node", peer: Peer, now_ms: int) -> None:
     if peer.waiting:
         node.begin_chore(coordinator.send_again(node, peer, now_ms))
     if node.unique.orphans:
-        orphans.back(node, peer, now_ms)
+        orphans.back(node, now_ms)
         acquire.take_up(node, now_ms)
     if node.unique.acquisitions:
         node.begin_chore(acquire.say_again(node, peer, now_ms))

@@ -648,7 +648,7 @@ def assert_waits_are_true(node: Node) -> None:
         assert session.adds_bytes == sum(pending.size for pending in session.adds)
     owed = {pending for session in all_sessions(node) for pending in session.adds if not pending.reply}
     acquisitions = list(node.unique.acquisitions.values())
-    in_lines_of_keys = [pending for one in acquisitions for pending in one.waiting]
+    in_lines_of_keys = [pending for one in acquisitions for pending in one.waiting or ()]
     in_lines_of_keys += [one.add for one in acquisitions if one.add is not None and one.add.spread is None]
     spread_for = [spread.add for spread in node.copies.wanted.values() if spread.add is not None]
     reasons = [*spread_for, *in_lines_of_keys, *node.retries]
@@ -657,7 +657,7 @@ def assert_waits_are_true(node: Node) -> None:
     for pending in owed:
         assert pending in reasons
         acquisition = pending.key
-        assert acquisition is None or (pending is acquisition.add) != (pending in acquisition.waiting)
+        assert acquisition is None or (pending is acquisition.add) != (pending in (acquisition.waiting or ()))
         assert acquisition is None or acquisition in acquisitions
     for queue in node.queues.values():
         assert queue.waiters is None or all(

@@ -5,6 +5,7 @@ the job, the others wait in line. When its job is decided and the key settled, o
 when the first one comes to nothing, the next one begins anew.
 """
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from cluster.messages import ASKKEY, GOES_WITH_JOB, IS_SETTLED, KEYFREE, KEYHELD
@@ -54,9 +55,7 @@ def hold(
     if acquisition is None:
         acquisition = begin(node, pending, request, digest, now_ms)
     elif acquisition.add is not pending:
-        pending.key = acquisition
-        acquisition.waiting.append(pending)
-        node.used += pending.size
+        line_up(node, acquisition, pending)
         return False
     if acquisition.decided or pending.spread is not None:
         return False
@@ -70,6 +69,15 @@ def hold(
     return True
 
 
+def line_up(node: "Node", acquisition: Acquisition, pending: PendingAdd) -> None:
+    """Let ``pending`` wait for the one that asks for the key."""
+    pending.key = acquisition
+    if acquisition.waiting is None:
+        acquisition.waiting = OrderedDict()
+    acquisition.waiting[pending] = None
+    node.used += pending.size
+
+
 def is_known(node: "Node", job_id: bytes) -> bool:
     """Whether there is something of this ID already."""
     return node.find(job_id) is not None or job_id in node.acks.by_id or job_id in node.tombstones
@@ -79,10 +87,17 @@ def begin(node: "Node", pending: PendingAdd, request: "Request", digest: bytes, 
     """The first ADDJOB of this node that wants the key."""
     acquisition = Acquisition(request, digest, pending)
     node.unique.acquisitions[digest] = acquisition
+    take_over(node, acquisition, pending, request, now_ms)
+    return acquisition
+
+
+def take_over(node: "Node", acquisition: Acquisition, pending: PendingAdd, request: "Request", now_ms: int) -> None:
+    """It is the job of ``pending`` from now on."""
+    acquisition.request = request
+    acquisition.is_next = False
     pending.key = acquisition
     if pending.slot == IDLE:  # TIMEOUT 0 waits as long as the job would live
         node.timers.arm(pending, now_ms + request.ttl * 1000)
-    return acquisition
 
 
 def hit(node: "Node", pending: PendingAdd, acquisition: Acquisition | None, job_id: bytes) -> None:

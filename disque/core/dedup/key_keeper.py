@@ -311,19 +311,27 @@ def take_back(node: "Node", acquisition: "Acquisition") -> None:
 
 
 def leave(node: "Node", pending: "PendingAdd") -> None:
-    """An ADDJOB wants its key no more. Unless its job is decided, those that waited for it try themselves."""
+    """An ADDJOB wants its key no more. Unless its job is decided, the next one in line for it tries itself."""
     acquisition, pending.key = pending.key, None
     if acquisition is None:
         return
+    waiting = acquisition.waiting
     if acquisition.add is not pending:
-        acquisition.waiting.remove(pending)
+        assert waiting is not None
+        del waiting[pending]
         node.used -= pending.size
     elif acquisition.decided:
         acquisition.add = None
     else:
         take_back(node, acquisition)
-        acquisition.add = None
-        node.retries.extend(release(node, acquisition))
+        if not waiting:
+            acquisition.add = None
+            release(node, acquisition)
+            return
+        acquisition.add, _ = waiting.popitem(last=False)
+        acquisition.is_next = True
+        node.used -= acquisition.add.size
+        node.retries.append(acquisition.add)
 
 
 def release(node: "Node", acquisition: "Acquisition") -> "list[PendingAdd]":
@@ -332,7 +340,7 @@ def release(node: "Node", acquisition: "Acquisition") -> "list[PendingAdd]":
     if node.unique.acquisitions.get(acquisition.digest) is acquisition:
         del node.unique.acquisitions[acquisition.digest]
     add, acquisition.add = acquisition.add, None
-    waiting, acquisition.waiting = acquisition.waiting, []
+    waiting, acquisition.waiting = list(acquisition.waiting or ()), None
     for each in waiting:
         node.used -= each.size
     wanting = waiting if add is None else [add, *waiting]

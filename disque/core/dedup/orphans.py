@@ -26,7 +26,6 @@ from disque.core.replication import acks
 
 if TYPE_CHECKING:
     from disque.core.model.key import Key
-    from disque.core.model.peers import Peer
     from disque.core.node import Node
 
 #: How many are remembered; the oldest goes first.
@@ -71,14 +70,17 @@ def found(node: "Node", pending: "list[Key]", *, is_sure: bool) -> None:
             keys.index(node, key)
 
 
-def back(node: "Node", peer: "Peer", now_ms: int) -> None:
-    """There is a new link to ``peer``: ask about what it was adding, if it is another process now."""
+def back(node: "Node", now_ms: int) -> None:
+    """There is a new link: once all nodes are linked, ask about what those were adding that are other processes now."""
+    reaches = reaches_all(node)
     for job_id, orphan in list(node.unique.orphans.items()):
-        if orphan.owner == peer.id and orphan.start != peer.start:
-            if is_over(orphan, now_ms):
-                del node.unique.orphans[job_id]
-            else:
-                ask(node, job_id, orphan)
+        if orphan.owner == node.node_id:
+            continue
+        owner = node.peers.get(orphan.owner)
+        if is_over(orphan, now_ms):
+            del node.unique.orphans[job_id]
+        elif reaches and owner is not None and owner.start != orphan.start:
+            ask(node, job_id, orphan)
 
 
 def is_over(orphan: Orphan, now_ms: int) -> bool:

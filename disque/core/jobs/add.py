@@ -314,10 +314,14 @@ def again(node: "Node", pending: PendingAdd, now_ms: int) -> None:
     if pending.reply or pending.session.closing:
         return
     acquisition = pending.key
-    request = parse(node, pending.args) if acquisition is None else acquisition.request
+    is_next = acquisition is None or acquisition.is_next
+    request = parse(node, pending.args) if is_next or acquisition is None else acquisition.request
     if isinstance(request, bytes):  # the default of REPLICATE has changed meanwhile
-        coordinator.answer(node, pending, resp.error(request))
-    elif acquisition is not None or request.key is None:
+        coordinator.give_up(node, pending, resp.error(request))
+        return
+    if acquisition is not None and is_next:
+        acquire.take_over(node, acquisition, pending, request, now_ms)
+    if acquisition is not None or request.key is None:
         place(node, pending, request, b"" if acquisition is None else acquisition.digest, now_ms)
     else:
         place(node, pending, request, keys.digest_of(request.queue, request.key), now_ms)

@@ -7,7 +7,7 @@ be taken out of many lines. While `waiting` is not NOT_WAITING, the shell hands 
 (WAIT_COPIES lets further ADDJOBs pass).
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Final
 
 from disque.core.base.timers import IDLE, NEVER, Timed
@@ -251,7 +251,8 @@ class Acquisition(Timed):
     """The ADDJOBs of this node that want one key.
 
     ``add`` is the one whose job it is to be (None: its client has gone or gave up, but the job was decided by then),
-    ``waiting`` are those that wait in line. ``job_id`` is the ID that the keepers were asked to note, empty between two
+    ``waiting`` are those that wait in line, if there are any. ``is_next``: it was in line until now, so ``request`` is
+    still that of the one before. ``job_id`` is the ID that the keepers were asked to note, empty between two
     attempts; ``keepers`` are asked now, ``bound`` have noted it, ``asked`` were ever asked. ``decided``: the job is
     there, and all that is missing is that the keepers say so. ``copies`` are the nodes that have it then.
     """
@@ -263,6 +264,7 @@ class Acquisition(Timed):
         "copies",
         "decided",
         "digest",
+        "is_next",
         "job_id",
         "keepers",
         "request",
@@ -276,7 +278,8 @@ class Acquisition(Timed):
         self.request = request
         self.digest = digest
         self.add: PendingAdd | None = add
-        self.waiting: list[PendingAdd] = []
+        self.is_next = False
+        self.waiting: OrderedDict[PendingAdd, None] | None = None
         self.job_id = b""
         self.keepers: tuple[bytes, ...] = ()
         self.bound: tuple[bytes, ...] = ()

@@ -105,5 +105,5 @@ class Unique(Part):
 
     def cost(self) -> int:
         """Bytes of memory that they count for, with the ADDJOBs that wait for a key."""
-        waiting = sum([pending.size for one in self.acquisitions.values() for pending in one.waiting])
+        waiting = sum([pending.size for one in self.acquisitions.values() for pending in one.waiting or ()])
         return sum([key.cost() for key in self.table.values()]) + STORED_BYTES * self.store.count + waiting

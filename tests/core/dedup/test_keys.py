@@ -5,11 +5,14 @@ import pytest
 from cluster.messages import REPLJOB, REPLJOB_IDS
 from disque.core.dedup import keys as unique
 from disque.core.dedup.keys import digest_of
+from disque.core.jobs import add
 from disque.core.journal import codec
 from disque.core.journal import replay as journal
 from disque.core.journal.schema import JOBS_IDS, KEYS
 from disque.core.model import memory
 from disque.core.model.key import PENDING
+from disque.core.model.session import PendingAdd
+from disque.core.node import Node
 from tests.core.support import NOTHING, Bench, Client, assert_still_waiting, words
 from tests.support.keys import keys, keys_record
 
@@ -203,6 +206,43 @@ def test_when_the_first_fails_the_second_takes_its_place(cluster: Bench) -> None
     assert_still_waiting(two, three)
     cluster.confirm(job_id, node)
     assert two.read() == three.read() == job_id
+
+
+def test_only_the_next_one_in_line_asks_anew(cluster: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a long line is gone through for each of those that give up."""
+    tried: list[PendingAdd] = []
+    genuine = add.again
+
+    def again(node: Node, pending: PendingAdd, now_ms: int) -> None:
+        tried.append(pending)
+        genuine(node, pending, now_ms)
+
+    monkeypatch.setattr(add, "again", again)
+    clients = [cluster.client() for _ in range(20)]
+    for at, client in enumerate(clients):
+        ask(client, timeout=100 + 10 * at)
+    cluster.advance(125)
+    assert len(tried) < 20
+    used = cluster.node.used
+    last = clients[-1]
+    ask(last)
+    cluster.advance(1000)
+    assert [str(client.read())[:6] for client in clients] == ["NOREPL"] * 20
+    assert_still_waiting(last)
+    last.disconnect()
+    assert cluster.node.used < used
+
+
+def test_the_next_one_in_line_asks_for_what_it_wants_itself(cluster: Bench) -> None:
+    one, two = cluster.client(), cluster.client()
+    ask(one, timeout=100)
+    asked(cluster)
+    ask(two, "TTL", "99")
+    cluster.advance(100)
+    ((job_id, node),) = asked(cluster)
+    cluster.confirm(job_id, node)
+    assert cluster.job(job_id).spec.ttl == 99
+    assert two.read() == job_id
 
 
 def test_when_the_first_goes_away_the_second_takes_its_place(cluster: Bench) -> None:

@@ -126,6 +126,17 @@ def test_not_while_a_node_cannot_be_asked(bench: Bench) -> None:
     assert bench.state(job_id) == "active"
 
 
+def test_but_as_soon_as_it_can(bench: Bench) -> None:
+    job_id = orphan(bench)
+    two, three = bench.peers[1:]
+    bench.link_down(three)
+    come_back(bench)
+    bench.link_up(three)
+    assert [message for _, message in bench.sent(ASKKEY)] == [(ASKKEY, K, job_id)] * 3
+    say_free(bench, job_id, bench.peers[0], two, three)
+    assert bench.state(job_id) == "gone"
+
+
 def test_not_after_the_window(bench: Bench) -> None:
     """Each node has forgotten the key then."""
     job_id = orphan(bench, window_ms=10_000)

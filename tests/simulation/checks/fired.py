@@ -15,6 +15,8 @@ from tests.simulation.world import WALL_MS, Violation
 
 #: Until all nodes know of a change, in ms, and until a tick has been fired, copied and taken at the end.
 TALK_MS: Final = 1000
+#: Of two changes at two nodes either may win, by the clocks of these, when neither had heard of the other.
+TRAVEL_MS: Final = 100
 TAKEN_MS: Final = 3000
 #: After healing, everything that was due before has been fired by then.
 SETTLED_MS: Final = 4000
@@ -52,6 +54,7 @@ class Fired:
         self.stamps: dict[tuple[bytes, bytes], int] = {}
         #: When the schedule that is changed was changed last, and whether it fires since then.
         self.moody_ms = 0
+        self.moody_by = b""
         self.moody_fires = False
         #: What was known when all was healed.
         self.healed: set[bytes] = set()
@@ -97,8 +100,11 @@ class Fired:
             if is_taken:
                 self.look_at_versions(process)
         if name == MOODY:
+            fires = verb in {b"SET", b"RESUME"}
+            is_contested = process.node.node_id != self.moody_by and self.world.now - self.moody_ms < TRAVEL_MS
+            self.moody_fires = fires or (is_contested and self.moody_fires)
             self.moody_ms = self.world.now
-            self.moody_fires = verb in {b"SET", b"RESUME"}
+            self.moody_by = process.node.node_id
 
     def is_taken(self, process: Process, name: bytes) -> bool:
         """Whether this changed something: a CRON SET of what is there already is OK, and nobody else hears of it."""

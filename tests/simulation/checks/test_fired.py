@@ -8,7 +8,9 @@ import pytest
 from tests.core.support import Bench, Client
 from tests.simulation.checks.fired import Fired
 from tests.simulation.cluster import Cluster
+from tests.simulation.connection import Request
 from tests.simulation.options import Options
+from tests.simulation.workload import MOODY
 from tests.simulation.world import WALL_MS, Violation, World
 
 
@@ -42,6 +44,18 @@ def test_a_tick_that_was_put_away_after_its_node_was_forgotten_has_a_job() -> No
 def test_a_node_that_is_gone_for_good_may_have_had_the_only_copy_of_the_job_of_a_tick() -> None:
     for fault, loses in (("decline", True), ("leaving", False)):
         assert Fired(Cluster(World(Options(1, 3, faults={fault: 5000})))).loses == loses
+
+
+@pytest.mark.parametrize(("node_id", "ms", "fires"), [(b"two", 2, True), (b"one", 2, False), (b"two", 500, False)])
+def test_of_two_changes_at_the_same_time_either_may_win(node_id: bytes, ms: int, *, fires: bool) -> None:
+    """Seed 1570093."""
+    checker = Fired(Cluster(World(Options(1, 2))))
+    checker.is_taken = lambda *_: False  # type: ignore[method-assign]
+    for by, verb, reply in ((b"one", b"RESUME", b":1\r\n"), (node_id, b"DEL", b":1\r\n")):
+        checker.world.now += ms
+        process: Any = SimpleNamespace(node=SimpleNamespace(node_id=by))
+        checker.ran(process, Request([b"CRON", verb, MOODY], checker.world.now), reply)
+    assert checker.moody_fires == fires
 
 
 @pytest.mark.parametrize("is_there", [True, False])
