@@ -115,7 +115,16 @@ class Circuit:
         lately_s = self._clock_s() - HEARD_S
         unsure = [one for one in addresses if one not in self._silent and self._heard.get(one, 0.0) <= lately_s]
         patience_s = HUNG_S if unsure and self.is_alone() else PING_S
-        await asyncio.gather(*[self._look(one, patience_s) for one in unsure])
+        if unsure:  # others wait for the same looks: whoever is cancelled must not cancel them, as `gather` does
+            await asyncio.wait([self._look(one, patience_s) for one in unsure])
+
+    async def is_back(self, addresses: Iterable[Address]) -> bool:
+        """Whether one of these nodes, which are silent, answers now; those that are being asked are waited for."""
+        there = list(addresses)
+        looking = [self._looking[one] for one in there if one in self._looking]
+        if looking:
+            await asyncio.wait(looking, timeout=PING_S, return_when=asyncio.FIRST_COMPLETED)
+        return any(one not in self._silent for one in there)
 
     def _look(self, address: Address, patience_s: float) -> "asyncio.Task[bool]":
         """Begin to ask a node, unless that is under way."""
@@ -167,7 +176,7 @@ async def unless(work: Awaitable[T], is_lost: Callable[[], Awaitable[bool]]) -> 
     task = asyncio.ensure_future(work)
     try:
         while not (await asyncio.wait([task], timeout=PATIENCE_S))[0]:
-            if await is_lost():
+            if await is_lost() and not task.done():
                 raise LostError
         return task.result()
     finally:

@@ -88,7 +88,7 @@ class Cluster:
         """
         router, circuit = self.client.router, self.circuit
         while True:
-            if not circuit.spare(router):
+            if not circuit.spare(router) and not await circuit.is_back(router.addresses()):
                 raise SilentError("no node answers")
             addresses, falls = router.addresses(), circuit.falls
 

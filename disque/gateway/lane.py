@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from disque.client import AsyncDisque, DisqueError
+from disque.client import AsyncDisque, DisqueError, UnavailableError
 from disque.client.config import Address
 from disque.client.delivery import Parcel, Reply, deliver
 from disque.client.errors import typed
@@ -86,6 +86,11 @@ class Lane:
             replies = await client.drive(deliver(client.router, client.config, parcel))
         except DisqueError as error:
             replies = [error if reply is None else reply for reply in error.results] or [error] * len(asked)
+        except BaseException:
+            for _, answer, _ in asked:
+                if not answer.done():
+                    answer.set_exception(UnavailableError("the request was given up"))
+            raise
         if self.watch is not None:
             node, took_s = "{}:{}".format(*(parcel.answered_by or ("", 0))), time.monotonic() - begun_s
             for (_, _, name), reply in zip(asked, replies, strict=True):

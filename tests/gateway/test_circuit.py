@@ -128,6 +128,53 @@ def test_it_is_asked_again_behind_the_scenes_while_somebody_wants_it(
     play(node, act)
 
 
+def test_who_is_cancelled_leaves_the_look_to_the_others(node: Hanging) -> None:
+    async def act(circuit: Circuit, now: Now) -> None:
+        del now
+        first = asyncio.ensure_future(circuit.look_at([node.address]))
+        second = asyncio.ensure_future(circuit.look_at([node.address]))
+        await asyncio.sleep(0)
+        first.cancel()
+        await second
+        assert first.cancelled()
+        assert not circuit.quiet()
+
+    play(node, act)
+
+
+def test_what_is_done_while_a_node_is_found_to_hang_counts() -> None:
+    async def both() -> str:
+        work = asyncio.get_running_loop().create_future()
+
+        async def is_lost() -> bool:
+            work.set_result("done")
+            return True
+
+        return await module.unless(work, is_lost)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "PATIENCE_S", 0.001)
+        assert asyncio.run(both()) == "done"
+
+
+def test_whoever_comes_first_when_all_have_hung_waits_for_what_they_say_now(
+    node: Hanging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hasty(monkeypatch)
+
+    async def act(circuit: Circuit, now: Now) -> None:
+        node.hangs = True
+        await circuit.look_at([node.address])
+        assert not await circuit.is_back([node.address]), "it was asked just now"
+        node.hangs = False
+        now.seconds += AGAIN_S
+        monkeypatch.setattr(module, "PING_S", 60.0)
+        assert circuit.is_silent(node.address)
+        assert await circuit.is_back([node.address])
+
+    play(node, act)
+
+
 def test_the_only_node_has_longer(node: Hanging, monkeypatch: pytest.MonkeyPatch) -> None:
     hasty(monkeypatch)
     monkeypatch.setattr(module, "HUNG_S", 60.0)

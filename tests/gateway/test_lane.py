@@ -89,3 +89,19 @@ def test_who_has_left_hinders_nobody() -> None:
 
     with Served(lambda _words: b"+OK\r\n") as served:
         assert with_lane(served, work) == [b"OK"]
+
+
+def test_whoever_waits_for_a_parcel_that_is_given_up_is_told_so() -> None:
+    async def both() -> None:
+        with Served(lambda _: SILENCE) as served:
+            async with AsyncDisque(Config(nodes=(served.address,), discover=False, attempts=1)) as client:
+                lane = Lane(client)
+                answer = lane.ask([b"PING"])
+                while not lane._under_way:  # noqa: ASYNC110 - nobody tells of it
+                    await asyncio.sleep(0)
+                for task in lane._under_way:
+                    asyncio.get_running_loop().call_soon(task.cancel)
+                with pytest.raises(UnavailableError, match="given up"):
+                    await answer
+
+    asyncio.run(both())

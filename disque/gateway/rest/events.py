@@ -76,12 +76,13 @@ async def events(ask: Ask) -> Response:
         raise Problem(Fault(503, "Too many clients listen", again=True), f"at most {CLIENTS_MOST} can")
     patterns = subscriptions((), event_patterns(wanted, ask.query["queue"]))
     listening = AsyncListening(ask.cluster.client, patterns, read_event, everywhere=True, kept=KEPT_MOST)
+    hub.streams.add(listening)
     try:
         await listening.ready(READY_S)
     except BaseException:
+        hub.streams.discard(listening)
         await listening.aclose()
         raise
-    hub.streams.add(listening)
 
     async def told() -> AsyncIterator[bytes]:
         try:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from disque.client import Event
+from disque.client import Event, UnavailableError
+from disque.client.async_listening import AsyncListening
 from disque.gateway.rest import events as module
 from disque.gateway.rest.events import cloud_event
 from tests.gateway.rest.conftest import Api
@@ -108,6 +109,20 @@ def test_events_that_there_are_not_and_too_many_clients(api: Api, monkeypatch: p
     assert "must be one of" in api.refused("GET", "/events?event=x")
     monkeypatch.setattr(module, "CLIENTS_MOST", 0)
     assert api.refused("GET", "/events", status=503) == "at most 0 can"
+
+
+def test_those_that_begin_count_as_well(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CLIENTS_MOST", 1)
+    genuine = AsyncListening.ready
+
+    async def ready(listening: Any, timeout: float) -> bool:  # noqa: ASYNC109 - the genuine one has it
+        assert len(api.gateway.hub.streams) == 1
+        await genuine(listening, timeout)
+        raise UnavailableError("no")
+
+    monkeypatch.setattr(AsyncListening, "ready", ready)
+    api.refused("GET", "/events", status=503)
+    assert not api.gateway.hub.streams
 
 
 def test_names_of_queues_cannot_end_an_event_or_begin_another() -> None:
