@@ -1,6 +1,7 @@
 """The configuration file as CONFIG REWRITE writes it: in one step, so that a crash leaves the old one or the new."""
 
 import contextlib
+import os
 from collections.abc import Callable
 from os import fsync, getpid
 from pathlib import Path
@@ -37,10 +38,29 @@ class ConfigFile:
         return lambda: _write(path, text)
 
 
+def _private(path: str, flags: int) -> int:
+    """Open a file that nobody else may read: there are passwords in it."""
+    return os.open(path, flags, 0o600)
+
+
+def keep_rights(path: Path, fd: int) -> None:
+    """Give an open file the mode and the owner of the one at ``path``, if there is one, as far as the system lets."""
+    try:
+        wanted = path.stat()
+    except FileNotFoundError:
+        return
+    with contextlib.suppress(PermissionError):
+        os.fchown(fd, wanted.st_uid, wanted.st_gid)
+    kept = os.fstat(fd)
+    same_group = kept.st_gid == wanted.st_gid
+    os.fchmod(fd, wanted.st_mode & (0o777 if same_group else 0o707))  # else another group could read it
+
+
 def _write(path: Path, text: str) -> None:
     temporary = path.with_name(f"{path.name}.{getpid()}.tmp")
     try:
-        with temporary.open("w", encoding="utf-8", errors="surrogateescape") as file:
+        with open(temporary, "w", encoding="utf-8", errors="surrogateescape", opener=_private) as file:
+            keep_rights(path, file.fileno())
             file.write(text)
             file.flush()
             fsync(file.fileno())

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -30,7 +31,15 @@ Rows = list[dict[str, Any]]
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command, whose name is the first word: its exit code."""
-    options = parser().parse_args(sys.argv[1:] if argv is None else argv)
+    words = sys.argv[1:] if argv is None else argv
+    flag = unknown_flag(words)
+    if flag:
+        print(
+            f"{flag} is for commands of the server: queues, jobs, dead, workers, cron and top do not take it",
+            file=sys.stderr,
+        )
+        return 1
+    options = parser().parse_args(words)
     try:
         config = config_of(options)
     except ValueError as error:
@@ -93,6 +102,13 @@ def parser() -> argparse.ArgumentParser:
     return found
 
 
+#: What `add_common` adds.
+FLAGS: Final = frozenset([
+    *("-h", "-p", "-u", "-a", "--help", "--pass", "--user", "--tls", "--cacert", "--cert", "--key", "--insecure"),
+    "--json",
+])  # fmt: skip
+
+
 def add_common(found: argparse.ArgumentParser) -> None:
     """Where the nodes are, and how lines look: before a command, or behind it."""
     found.add_argument("--help", action="help", help="print this text")
@@ -116,11 +132,32 @@ def action(parser: argparse.ArgumentParser, *names: str) -> None:
         group.add_argument(f"--{name}", dest="action", action="store_const", const=name)
 
 
+def unknown_flag(words: Sequence[str]) -> str:
+    """The first flag before the command that is one of the shell, and not of these; "" if there is none."""
+    for word in words:
+        if word in COMMANDS or word == "top":
+            break
+        flag = word.partition("=")[0]
+        if word.startswith("-") and flag not in FLAGS and word[:2] not in FLAGS:
+            return flag
+    return ""
+
+
 def config_of(options: argparse.Namespace) -> Config:
-    """Where the nodes are. Raises ValueError."""
+    """Where the nodes are: what the URL says, and what is given beside it. Raises ValueError."""
     url = options.url or (None if options.host or options.port else os.environ.get("DISQUE_URL"))
     if url:
-        return Config.from_url(url)
+        said = Config.from_url(url)
+        return replace(
+            said,
+            user=options.user or said.user,
+            password=options.password or said.password or os.environ.get("DISQUE_AUTH"),
+            tls=options.tls or said.tls,
+            ca=options.cacert or said.ca,
+            cert=options.cert or said.cert,
+            key=options.key or said.key,
+            verify=said.verify and not options.insecure,
+        )
     return Config(
         nodes=((options.host or "127.0.0.1", options.port or DEFAULT_PORT),),
         user=options.user,

@@ -1,12 +1,13 @@
 """The configuration file is written in one step, in whatever thread."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from disque.core.config.settings import Config
 from disque.core.host import HostRefusedError
-from disque.server.config_file import ConfigFile
+from disque.server.config_file import ConfigFile, keep_rights
 
 
 def test_what_is_written_is_what_the_settings_were_when_it_was_prepared(tmp_path: Path) -> None:
@@ -20,6 +21,41 @@ def test_what_is_written_is_what_the_settings_were_when_it_was_prepared(tmp_path
     write()
     assert path.read_text().startswith("# notes\ntimeout 7\n")
     assert [one.name for one in tmp_path.iterdir()] == ["disque.conf"]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644])
+def test_its_mode_stays_and_a_new_one_is_for_the_server_alone(tmp_path: Path, mode: int) -> None:
+    """There are passwords in it."""
+    path = tmp_path / "disque.conf"
+    ConfigFile(str(path), Config()).prepare()()
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(mode)
+    ConfigFile(str(path), Config()).prepare()()
+    assert path.stat().st_mode & 0o777 == mode
+
+
+def test_its_owner_stays_or_those_of_another_group_do_not_get_to_read_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "disque.conf"
+    path.write_text("")
+    path.chmod(0o640)
+    there = path.stat()
+    asked: list[tuple[int, int]] = []
+
+    def fchown(_: int, user: int, group: int) -> None:
+        asked.append((user, group))
+        raise PermissionError
+
+    monkeypatch.setattr("os.fchown", fchown)
+    with path.open() as file:
+        keep_rights(path, file.fileno())
+        assert asked == [(there.st_uid, there.st_gid)]
+        assert path.stat().st_mode & 0o777 == 0o640
+        with monkeypatch.context() as patch:
+            patch.setattr("os.fstat", lambda _: SimpleNamespace(st_gid=there.st_gid + 1))
+            keep_rights(path, file.fileno())
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_the_file_is_that_of_the_directory_it_was_named_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from disque.client import AsyncDisque, NewJob
-from disque.tasks.listing import cell, config_of, main, parser, table
+from disque.client import AsyncDisque, Config, NewJob
+from disque.tasks.listing import cell, config_of, main, parser, table, unknown_flag
 from tests.tasks.support import Shop
 
 
@@ -85,6 +85,37 @@ def test_where_the_nodes_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DISQUE_URL", "disque://b:7")
     assert nodes("queues") == (("b", 7),)
     assert nodes("queues", "-p", "8") == (("127.0.0.1", 8),)
+
+
+def test_what_is_given_beside_a_url_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def config(*words: str) -> Config:
+        return config_of(parser().parse_args(words))
+
+    monkeypatch.setenv("DISQUE_AUTH", "of the environment")
+    assert config("queues", "-u", "disque://a:1").password == "of the environment"
+    assert config("queues", "-u", "disque://u:p@a:1").password == "p"
+    given = config("queues", "-u", "disque://u:p@a:1", "-a", "q", "--user", "v")
+    assert (given.user, given.password) == ("v", "q")
+    safe = config("queues", "-u", "disque://a:1", "--tls", "--cacert", "ca", "--insecure")
+    assert (safe.tls, safe.ca, safe.verify) == (True, "ca", False)
+    assert config("queues", "-u", "disques://a:1").tls
+
+
+@pytest.mark.parametrize(
+    ("words", "flag"),
+    [
+        (["-s", "/tmp/x", "queues"], "-s"),
+        (["--sni=x", "jobs", "q"], "--sni"),
+        (["--raw", "top"], "--raw"),
+        (["-p7711", "queues", "-s"], ""),
+        (["-p", "7711", "--json", "dead"], ""),
+    ],
+)
+def test_flags_of_the_shell_are_named(words: list[str], flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert unknown_flag(words) == flag
+    if flag:
+        assert main(words) == 1
+        assert f"{flag} is for commands of the server" in capsys.readouterr().err
 
 
 def test_tables() -> None:
