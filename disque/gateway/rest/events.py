@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from disque.client import Event
 from disque.client.async_listening import AsyncListening
@@ -66,6 +67,24 @@ async def stream(hub: Hub, listening: AsyncListening[Event]) -> AsyncIterator[by
         stopping.cancel()
 
 
+class Told(StreamingResponse):
+    """The answer to who listens. It ends that itself: a generator that has not begun when a client leaves cannot."""
+
+    def __init__(self, hub: Hub, listening: AsyncListening[Event]) -> None:
+        headers = {"Cache-Control": "no-store"}
+        super().__init__(stream(hub, listening), media_type="text/event-stream", headers=headers)
+        self._hub = hub
+        self._listening = listening
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._hub.streams.discard(self._listening)
+            self._hub.later(self._listening.aclose())  # not here: the client has left, and nothing waits any more
+
+
 async def events(ask: Ask) -> Response:
     """GET /events."""
     hub = ask.hub
@@ -83,16 +102,7 @@ async def events(ask: Ask) -> Response:
         hub.streams.discard(listening)
         await listening.aclose()
         raise
-
-    async def told() -> AsyncIterator[bytes]:
-        try:
-            async for part in stream(hub, listening):
-                yield part
-        finally:
-            hub.streams.discard(listening)
-            hub.later(listening.aclose())  # not here: the client has left, and nothing waits any more
-
-    return StreamingResponse(told(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+    return Told(hub, listening)
 
 
 OPERATIONS: Final = (

@@ -3,8 +3,8 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
 
 import pytest
 
@@ -14,6 +14,12 @@ from disque.gateway.rest import events as module
 from disque.gateway.rest.events import cloud_event
 from tests.gateway.rest.conftest import Api
 from tests.gateway.support import Gateway
+
+SCOPE: Final[dict[str, Any]] = {
+    "type": "http", "method": "GET", "path": "/api/v1/events", "raw_path": b"/api/v1/events", "headers": [],
+    "query_string": b"", "scheme": "http", "server": ("x", 1), "client": ("x", 1), "root_path": "",
+    "http_version": "1.1",
+}  # fmt: skip
 
 
 class Listener:
@@ -47,11 +53,7 @@ class Listener:
 async def listening(gateway: Gateway, query: str = "") -> AsyncIterator[Listener]:
     """Listen while something is done."""
     listener = Listener()
-    scope = {
-        "type": "http", "method": "GET", "path": "/api/v1/events", "raw_path": b"/api/v1/events", "headers": [],
-        "query_string": query.encode(), "scheme": "http", "server": ("x", 1), "client": ("x", 1), "root_path": "",
-        "http_version": "1.1",
-    }  # fmt: skip
+    scope = {**SCOPE, "query_string": query.encode()}
     task = asyncio.ensure_future(gateway.client.app(scope, listener.receive, listener.send))
     await listener.until("retry:")
     yield listener
@@ -123,6 +125,21 @@ def test_those_that_begin_count_as_well(api: Api, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(AsyncListening, "ready", ready)
     api.refused("GET", "/events", status=503)
     assert not api.gateway.hub.streams
+
+
+def test_who_leaves_before_the_answer_begins_is_forgotten_too(gateway: Gateway) -> None:
+    async def act() -> None:
+        listener = Listener()
+
+        async def send(_: MutableMapping[str, Any]) -> None:
+            assert gateway.hub.streams
+            raise OSError("gone")
+
+        with suppress(Exception):  # whatever the server is told
+            await gateway.client.app(SCOPE, listener.receive, send)
+        assert not gateway.hub.streams
+
+    play(gateway, act)
 
 
 def test_names_of_queues_cannot_end_an_event_or_begin_another() -> None:
