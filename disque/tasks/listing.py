@@ -97,7 +97,7 @@ def parser() -> argparse.ArgumentParser:
     command("cron", "schedules; disque cron pause NAME, resume, run, del")
     command("workers", "processes that take jobs")
     top = command("top", "all of it, live")
-    top.add_argument("--interval", type=float, default=1.0, help="seconds (1)")
+    top.add_argument("--interval", type=seconds, default=1.0, help="seconds (1), 0.1 at least")
     top.add_argument("--once", action="store_true", help="print it once")
     return found
 
@@ -130,6 +130,11 @@ def action(parser: argparse.ArgumentParser, *names: str) -> None:
     group = parser.add_mutually_exclusive_group()
     for name in names:
         group.add_argument(f"--{name}", dest="action", action="store_const", const=name)
+
+
+def seconds(text: str) -> float:
+    """How long to wait between two screens: each asks all nodes about all queues."""
+    return max(0.1, float(text))
 
 
 def unknown_flag(words: Sequence[str]) -> str:
@@ -177,8 +182,8 @@ async def queues(inspector: Inspector, options: argparse.Namespace) -> Rows:
     """Figures of queues, or of one that is paused."""
     if options.pause or options.resume:
         name = options.pattern
-        if name == "*":
-            raise ValueError("which queue?")
+        if "*" in name or (options.pause and options.resume):
+            raise ValueError("which queue? one at a time is paused, or resumed")
         await (inspector.pause(name) if options.pause else inspector.resume(name))
     return [one._asdict() for one in await inspector.queues(options.pattern)]
 

@@ -62,6 +62,8 @@ def test_what_makes_no_sense(shop: Shop, capsys: pytest.CaptureFixture[str]) -> 
     port = str(shop.config.nodes[0][1])
     for words, reason in (
         (["queues", "--pause"], "which queue?"),
+        (["queues", "mail*", "--pause"], "which queue?"),
+        (["queues", "mail", "--pause", "--resume"], "which queue?"),
         (["jobs", "--cancel"], "--cancel needs the ID of a job"),
         (["dead", "--revive"], "--revive needs a queue"),
         (["jobs", "D-dc95f767-NMpun8G+aa7630zWd4snl4KZ-05a1"], "no node knows the job D-dc95f767-"),
