@@ -5,6 +5,8 @@ import pytest
 from cluster.membership import STOPPED
 from cluster.messages import (
     ALL_SENT,
+    COPY_UNKNOWN,
+    COPYIS,
     ENQUEUE,
     GOTACK,
     HANDED_ON,
@@ -64,6 +66,23 @@ def test_a_queued_job_that_others_hold_is_handed_to_one_of_them() -> None:
     assert peer in {other.id for other in bench.peers}
     assert message == (ENQUEUE, job_id, 0)
     assert bench.job(job_id).state == ACTIVE
+
+
+@pytest.mark.parametrize("lacks", [0, 1])
+def test_nor_to_one_that_did_not_know_a_younger_job(lacks: int) -> None:
+    """Seed 1560237: it was asked after its start, and copies enough were made elsewhere."""
+    bench = Bench(peers=2)
+    client = bench.client()
+    older, younger = add_shared(client), add_shared(client)
+    bench.node.repairs.doubts.clear()
+    bench.hear(bench.peers[lacks], (COPYIS, COPY_UNKNOWN, (), (younger,)))
+    later = add_shared(client)
+    bench.sent()
+    farewell(bench)
+    given = {message[1]: peer for peer, message in bench.sent(ENQUEUE)}
+    other = bench.peers[1 - lacks].id
+    assert (given[older], given[younger]) == (other, other)
+    assert later in given
 
 
 def test_it_is_not_handed_to_one_that_has_started_again_if_there_is_another() -> None:

@@ -134,7 +134,8 @@ class Repairs(Part):
     copies are being counted, ``copying`` those of which copies are being made, ``parting`` those that go elsewhere as
     this node leaves, ``keeping`` kept ends with which one or the other is done. ``short`` and ``alone`` are as in
     `Walk`: an estimate while it goes on, then what it has left. So is ``left``; -1 as long as that is not known.
-    ``made`` counts jobs. ``news`` are lines for the log.
+    ``made`` counts jobs. ``news`` are lines for the log. ``lacking`` are nodes that did not know jobs of which they are
+    holders, and when the youngest of these was made: they may lack older ones, too.
 
     ``returned`` are jobs that are in doubt since this node was away for long, with the nodes that do not know them;
     ``is_asking`` about them, ``noted`` is the segment of the journal that says so, 0 for none.
@@ -151,6 +152,7 @@ class Repairs(Part):
         "gone",
         "is_asking",
         "keeping",
+        "lacking",
         "leaving",
         "left",
         "linked",
@@ -168,6 +170,7 @@ class Repairs(Part):
 
     def __init__(self, node_id: bytes, now_ms: int) -> None:
         self.doubts: dict[bytes, int] = {node_id: now_ms}
+        self.lacking: dict[bytes, int] = {}
         self.failing: dict[bytes, int] = {}
         self.gone: set[bytes] = set()
         self.leaving: set[bytes] = set()

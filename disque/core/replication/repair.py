@@ -111,6 +111,7 @@ def review(node: "Node", forgotten: list[bytes], now_ms: int) -> None:
     repairs.leaving = leaving
     for peer_id in forgotten:
         repairs.urgent[peer_id] = f"{name(peer_id)} was forgotten"
+        repairs.lacking.pop(peer_id, None)
         repairs.everything = True
         repairs.again_ms = now_ms + SETTLE_MS
     linked = {peer.id for peer in node.linked}
@@ -441,6 +442,7 @@ def counted(
             returned.told(node, peer, job_id, what, now_ms)
         found = repairs.checks.get(job_id)
         job = node.find(job_id)
+        note_lacking(node, peer, what, job)
         is_news = job is not None and (peer not in job.holders or (holders and holders != job.holders))
         if is_news and what == COPY_THERE and job is not None and job.retry and job.state in {ACTIVE, QUEUED}:
             replica.add_holders(node, job, (*holders, peer))
@@ -459,6 +461,12 @@ def counted(
             drop_check(node, job_id)
             if job is not None and repairs.walk is not None and job.state in {ACTIVE, QUEUED}:
                 decide(node, repairs.walk, job, found, now_ms)
+
+
+def note_lacking(node: "Node", peer: bytes, what: int, job: Job | None) -> None:
+    """Note if ``peer`` does not know a job of which it is to have a copy: it may have lost older ones as well."""
+    if what == COPY_UNKNOWN and job is not None:
+        node.repairs.lacking[peer] = max(job.ctime, node.repairs.lacking.get(peer, 0))
 
 
 def decide(node: "Node", walk: Walk, job: Job, found: Check, now_ms: int) -> None:
