@@ -59,9 +59,9 @@ RETRY_S: Final = 1.0
 #: Whether all files are still there is looked at so often.
 LOOK_S: Final = 1.0
 MAX_PROBE_S: Final = 60.0
-#: What is wrong with a path and not with the disk: the log names it, and somebody may mend it at any moment.
 #: Errors that say nothing of a folder: the process has no open file left, or the system.
 SHORT_OF: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+#: What is wrong with a path and not with the disk: the log names it, and somebody may mend it at any moment.
 OF_PATHS: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EACCES})
 
 _TRUSTED, _TO_PROBE, _PROBING, _COPYING = range(4)

@@ -23,6 +23,8 @@ FILES_S: Final = 1.0
 #: A process that ended by itself sooner than this after its start could never begin. One that was killed could.
 AT_ONCE_S: Final = 3.0
 PASSED_ON: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGTSTP, signal.SIGCONT)
+#: So long a process may take until it hears signals.
+LISTENS_S: Final = 60.0
 #: In the environment of a process: who its supervisor is. It stops when that is gone.
 PARENT: Final = "DISQUE_WORKER_SUPERVISOR"
 #: And whether it is to take no jobs until SIGCONT: others were told so before it was there.
@@ -95,6 +97,7 @@ class Supervisor:
         for place in self.places:
             if place.quiet and not self._is_quiet:
                 place.signal(signal.SIGCONT)
+                place.quiet = time.monotonic() - place.since_s < LISTENS_S
             code = None if place.process is None else place.process.poll()
             if code is None:
                 continue

@@ -154,7 +154,9 @@ def end_unknown(node: "Node", job_id: bytes, text: bytes, now_ms: int) -> bool:
     is_late = known is not None and not known.is_strange and not ends.has_expired(known)
     if is_late or not node.peers or job_id in node.acks.by_id or job_id in node.tombstones:
         return True
-    if known is not None and ends.has_expired(known):
+    if known is not None and known.lasts and ends.has_expired(known):
+        if node.used + len(text) > node.limits.full:
+            return False
         ends.take_late(node, known, text)
         add_dummy(node, job_id, now_ms)
         return True

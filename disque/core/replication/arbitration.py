@@ -74,6 +74,8 @@ YIELD_MS: Final = 3000
 CONTEST_MS: Final = 1000
 #: What a HOLD is longer for others, at most, so that they do not all ask in the same moment, in ms.
 SPREAD_MS: Final = 100
+#: What one time may be longer than another that was told to and fro, in ms: beyond, somebody has made it longer.
+LONGER_MS: Final = 2000
 
 
 def wins(node_id: bytes, other_id: bytes, job_id: bytes) -> bool:
@@ -338,6 +340,16 @@ def queued(node: "Node", peer: bytes, message: tuple[int, int, tuple[bytes, ...]
         queued_there(node, peer, job, now_ms)
 
 
+def is_out_here(job: Job, until_ms: int, now_ms: int) -> bool:
+    """Whether a consumer has ``job`` from this node, or the process before, and nobody gave it much longer elsewhere.
+
+    Then it is no job that is put off, though a node that stops says back what it was told when this one stopped.
+    """
+    is_spoken_for = job.flags & (LEASE_OWNER | LEASE_RELAYED) > 0 and job.requeue_ms > now_ms
+    is_the_same = job.place < ELSEWHERE and until_ms <= job.requeue_ms + LONGER_MS
+    return job.flags & (DELIVERED | DEFERRED) == DELIVERED and is_spoken_for and is_the_same
+
+
 def held(
     node: "Node",
     peer: bytes,
@@ -354,6 +366,7 @@ def held(
             coordinator.taken_over(node, job)
             continue
         until_ms = now_ms + left_ms + int(node.random.random() * SPREAD_MS)
+        is_out = is_out_here(job, until_ms, now_ms)
         if job.state == QUEUED:
             if number != HANDED_ON:  # else it was handed to this queue
                 node.take_out(job, now_ms)
@@ -371,7 +384,7 @@ def held(
             # What this node knows itself counts until it is over; then it asks again. Who was not asked will be gone.
             node.drop_vote(job_id)
             wait(node, job, until_ms, job.flags & (DEFERRED | LEASE_OWNER | LEASE_RELAYED), now_ms)
-        if number == IN_MY_STEAD and not job.flags & SPENT:
+        if number == IN_MY_STEAD and not job.flags & SPENT and not is_out:
             job.flags |= DEFERRED | LEASE_RELAYED
             announcements.file_requeue(node, job)  # or nobody would know it after a crash
 

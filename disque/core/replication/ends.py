@@ -388,7 +388,7 @@ def replace(
     until_ms = now_ms + min(left_ms, KEEP_MOST_MS) if left_ms else known.until_ms
     new = End(known.id, known.queue, what[0], what[1], max(0, now_ms - age_ms), until_ms)
     new.lasts = known.lasts or left_ms > 0
-    new.body, new.tries, new.error = known.body, known.tries, known.error
+    new.body, new.late, new.tries, new.error = known.body, known.late, known.tries, known.error
     go_by(new, text, beside)
     new.repl, new.holders, new.copied = known.repl, known.holders, known.copied
     put(node, new)

@@ -29,7 +29,7 @@ from cluster.messages import (
 )
 from disque.core.journal.schema import REQUEUE
 from disque.core.model.ends import GONE, NOBODY
-from disque.core.model.job import ACTIVE, LEASE_OWNER
+from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER
 from disque.core.replication import arbitration
 from disque.core.replication.arbitration import (
     AGAIN_MOST_MS,
@@ -593,6 +593,13 @@ class TestHeldElsewhere:
         bench.hear(one, (QUEUED, BY_NACK, (job_id,)))
         bench.hear(other, (WILLQUEUE, 8000, job.holders, (job_id,)))
         assert bench.told(other) == [(ANSWER, 8000, 0, (), (job_id,))], "a NACK ends it"
+
+    def test_what_it_was_told_itself_does_not_put_off_a_job_that_is_out(self, pair: Bench) -> None:
+        """A stops, so B speaks for its job; A is back, and B stops. The consumer still has it from A."""
+        job_id = out(pair)
+        job = pair.job(job_id)
+        pair.hear(pair.peers[0], (HOLD, IN_MY_STEAD, (), (job_id,), (job.requeue_ms - pair.now_ms,)))
+        assert job.flags & (DELIVERED | DEFERRED) == DELIVERED
 
     def test_but_who_has_queued_the_job_is_believed(self, pair: Bench) -> None:
         """It was handed back while the two did not hear each other."""
