@@ -46,7 +46,8 @@ def main(argv: list[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    found = argparse.ArgumentParser(prog="disque worker", description="Runs the tasks of an app.")
+    # Whole names only: `words_of_one` must know those that are not for the processes of a supervisor.
+    found = argparse.ArgumentParser(prog="disque worker", description="Runs the tasks of an app.", allow_abbrev=False)
     found.add_argument("app", metavar="module:app", help="where the App is; `module` alone means module:app")
     found.add_argument(
         "--queues", type=queues, metavar="NAME:WEIGHT,...", help="queues with weights (all queues of its tasks, alike)"

@@ -62,6 +62,13 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PING_S", 0.001)
 
 
+async def hang_for_a_look(node: Hanging, circuit: Circuit) -> None:
+    """The node hangs when it is looked at, and is well again."""
+    node.hangs = True
+    await circuit.look_at([node.address])
+    node.hangs = False
+
+
 async def never() -> None:
     await asyncio.Event().wait()
 
@@ -111,10 +118,7 @@ def test_it_is_asked_again_behind_the_scenes_while_somebody_wants_it(
     hasty(monkeypatch)
 
     async def act(circuit: Circuit, now: Now) -> None:
-        node.hangs = True
-        await circuit.look_at([node.address])
-        assert circuit.is_silent(node.address)
-        node.hangs = False
+        await hang_for_a_look(node, circuit)
         assert circuit.is_silent(node.address), "it was asked just now"
         now.seconds += AGAIN_S
         assert circuit.is_silent(node.address), "nobody waits for what it says this time"
@@ -163,10 +167,8 @@ def test_whoever_comes_first_when_all_have_hung_waits_for_what_they_say_now(
     hasty(monkeypatch)
 
     async def act(circuit: Circuit, now: Now) -> None:
-        node.hangs = True
-        await circuit.look_at([node.address])
+        await hang_for_a_look(node, circuit)
         assert not await circuit.is_back([node.address]), "it was asked just now"
-        node.hangs = False
         now.seconds += AGAIN_S
         monkeypatch.setattr(module, "PING_S", 60.0)
         assert circuit.is_silent(node.address)

@@ -36,6 +36,8 @@ def test_an_app_that_is_not_there(caplog: pytest.LogCaptureFixture) -> None:
         [],
         ["a", "--concurrency", "0"],
         ["a", "--what"],
+        ["a", "--process", "2"],  # with whole names only can a process of several be told not to be several itself
+        ["a", "--rel"],
         ["a", "--queues", "x:0"],
         ["a", "--grace", "nan"],
         ["a", "--health", "65536"],

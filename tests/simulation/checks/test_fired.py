@@ -47,10 +47,12 @@ def test_a_node_that_is_gone_for_good_may_have_had_the_only_copy_of_the_job_of_a
 
 
 @pytest.mark.parametrize(("node_id", "ms", "fires"), [(b"two", 2, True), (b"one", 2, False), (b"two", 500, False)])
-def test_of_two_changes_at_the_same_time_either_may_win(node_id: bytes, ms: int, *, fires: bool) -> None:
+def test_of_two_changes_at_the_same_time_either_may_win(
+    monkeypatch: pytest.MonkeyPatch, node_id: bytes, ms: int, *, fires: bool
+) -> None:
     """Seed 1570093."""
     checker = Fired(Cluster(World(Options(1, 2))))
-    checker.is_taken = lambda *_: False  # type: ignore[method-assign]
+    monkeypatch.setattr(checker, "is_taken", lambda *_: False)
     for by, verb, reply in ((b"one", b"RESUME", b":1\r\n"), (node_id, b"DEL", b":1\r\n")):
         checker.world.now += ms
         process: Any = SimpleNamespace(node=SimpleNamespace(node_id=by))
