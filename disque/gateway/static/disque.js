@@ -17,8 +17,14 @@ if (button) {
   name();
 }
 
-// Where the navigation is wider than the window, the page that is shown is among what is seen of it.
-document.querySelector("header nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+// Where the navigation is wider than the window, the page that is shown is among what is seen of it. Not scrollIntoView:
+// in newer browsers the first Tab would go on from there, and not to the link that skips to the content.
+const here = document.querySelector("header nav [aria-current]");
+if (here) {
+  const list = here.closest("ul");
+  const [link, seen] = [here.getBoundingClientRect(), list.getBoundingClientRect()];
+  list.scrollLeft += (link.left + link.right - seen.left - seen.right) / 2;
+}
 
 // The server draws the live part again and again, and sends it as an event. What is open, or has the focus, stays.
 const live = document.querySelector("[data-live]");
