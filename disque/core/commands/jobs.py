@@ -63,6 +63,10 @@ class GetOptions:
         self.lease_ms = 0
         self.first = 0
 
+    def jobs_most(self) -> int:
+        """How many jobs to answer with: what is known of each takes longer than its body, and others wait."""
+        return min(self.count, deliver.META_JOBS_MOST) if self.meta else self.count
+
 
 FROM: Final = frozenset({b"FROM", b"from"})
 NOHANG: Final = frozenset({b"NOHANG", b"nohang"})
@@ -158,7 +162,7 @@ def getjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
     queues = [queue for queue in map(node.queues.get, names) if queue is not None]
     if node.ready and any(queue.ready and queue.waiters is not None for queue in queues):
         deliver.serve_lines(node, now_ms)
-    count, size = options.count, options.bytes_most
+    count, size = options.jobs_most(), options.bytes_most
     if options.strict:
         jobs = deliver.take_strictly(node, session, queues, count, size, options.lease_ms, now_ms)
     else:
@@ -193,7 +197,7 @@ def find_none(node: "Node", session: Session, options: GetOptions, names: list[b
         session.wait_bytes = options.bytes_most
         session.wait_strict = options.strict
         session.wait_lease_ms = options.lease_ms
-        deliver.block(node, session, names, options.count, options.timeout_ms, now_ms)
+        deliver.block(node, session, names, options.jobs_most(), options.timeout_ms, now_ms)
 
 
 def bad_ids(session: Session, ids: list[bytes]) -> bool:

@@ -89,6 +89,7 @@ def say_still(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
     Nor may it have heard of copies that came here later than others. If they are in no queue, they are told alone.
     """
     for shard in node.shards:
+        say_out(node, peer, shard)
         for job_id in list(shard):
             if peer.saying != saying:
                 return
@@ -104,6 +105,17 @@ def say_still(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
         if peer.saying != saying:
             return
         yield False
+
+
+def say_out(node: "Node", peer: Peer, shard: dict[bytes, Job]) -> None:
+    """Tell ``peer`` which jobs consumers still have from the process before this one, in whose stead others speak."""
+    now_ms, ids, left = node.beat_ms, [], []
+    for job in shard.values():
+        if job.flags & LEASE_RELAYED and peer.id in job.holders and is_out_here(job, job.requeue_ms, now_ms):
+            ids.append(job.id)
+            left.append(job.requeue_ms - now_ms)
+    if ids:
+        node.send(peer.id, (HOLD, 0, (), tuple(ids), tuple(left)))
 
 
 def hold_answer(node: "Node", peer: bytes, job: Job, left_ms: int, number: int, named: tuple[bytes, ...]) -> None:
@@ -350,6 +362,16 @@ def is_out_here(job: Job, until_ms: int, now_ms: int) -> bool:
     return job.flags & (DELIVERED | DEFERRED) == DELIVERED and is_spoken_for and is_the_same
 
 
+def speak_no_more(node: "Node", job: Job, number: int) -> None:
+    """Who says HOLD unasked gave ``job`` to a consumer, it or its last process: this node may have spoken in its stead.
+
+    It may so far have counted the job as one that is put off, since it is not told which of them are.
+    """
+    if not number and job.flags & (DEFERRED | LEASE_OWNER | LEASE_RELAYED) == DEFERRED | LEASE_RELAYED:
+        job.flags &= ~(DEFERRED | LEASE_RELAYED)
+        announcements.file_requeue(node, job)
+
+
 def held(
     node: "Node",
     peer: bytes,
@@ -365,6 +387,7 @@ def held(
         if job.state == WAIT_REPL:
             coordinator.taken_over(node, job)
             continue
+        speak_no_more(node, job, number)
         until_ms = now_ms + left_ms + int(node.random.random() * SPREAD_MS)
         is_out = is_out_here(job, until_ms, now_ms)
         if job.state == QUEUED:

@@ -40,6 +40,8 @@ FIELDS_LEAST: Final = 60
 TIME_END: Final = 221_845_392_000
 #: Whoever looks for ticks in the past looks back so far, in seconds.
 LOOK_BACK: Final = 30 * 366 * 86_400
+#: The zone, with its names, whose clocks are set by half an hour.
+HALF_HOURS: Final = frozenset({b"Australia/Lord_Howe", b"Australia/LHI"})
 #: Specs that are remembered.
 KNOWN_MOST: Final = 20_000
 
@@ -53,13 +55,15 @@ NEVER_DUE: Final = b"ERR this spec is never due"
 class Ticks:
     """The ticks of one spec in one zone, in seconds since 1970. All that have the same spec share one object.
 
-    ``least_s`` is the least time between two ticks: what is known without looking.
+    ``least_s`` is the least time between two ticks: what is known without looking. ``minute``: of what the fields say,
+    only this minute of each hour counts.
     """
 
-    __slots__ = ("_asked_s", "_fields", "_found_s", "_zone", "every_s", "least_s")
+    __slots__ = ("_asked_s", "_fields", "_found_s", "_minute", "_zone", "every_s", "least_s")
 
-    def __init__(self, fields: str, zone: tzinfo, every_s: int) -> None:
+    def __init__(self, fields: str, zone: tzinfo, every_s: int, minute: int | None = None) -> None:
         self._fields = fields
+        self._minute = minute
         self._zone = zone
         self.every_s = every_s
         self.least_s = every_s or FIELDS_LEAST
@@ -92,7 +96,7 @@ class Ticks:
         try:
             for moment in CronSim(self._fields, datetime.fromtimestamp(time_s, self._zone)):
                 tick = int(moment.timestamp())
-                if tick > last:
+                if tick > last and self._minute in {None, moment.minute}:
                     last = tick
                     yield tick
         except (OverflowError, ValueError):  # the end of the calendar
@@ -162,22 +166,31 @@ def _read(spec: bytes, zone: bytes) -> Ticks | bytes:
     if len(words) == 1:
         words = NAMES.get(first, "").split()
     try:
-        return _of_fields(words, place) if len(words) == 5 else BAD_SPEC % printable(spec)
+        return _of_fields(words, place, is_halved=zone in HALF_HOURS) if len(words) == 5 else BAD_SPEC % printable(spec)
     except (CronSimError, ValueError, AssertionError) as wrong:
         what = str(wrong).encode()  # such as "Bad minute"
         return BAD_FIELD % (printable(what).lower() or b"a bad field", printable(spec))
 
 
-def _of_fields(words: list[str], place: tzinfo) -> Ticks | bytes:
-    """Five fields as ticks. What begins with a star is written out: `cronsim` would not take it for local time."""
+def _of_fields(words: list[str], place: tzinfo, *, is_halved: bool) -> Ticks | bytes:
+    """Five fields as ticks. What begins with a star is written out: `cronsim` would not take it for local time.
+
+    With one minute of each hour `cronsim` goes on by whole hours, past clocks that are set back by half of one. With
+    two it looks at each minute, which takes longer.
+    """
     minute, hour = words[0], words[1]
+    only = None
     now = datetime.fromtimestamp(0, UTC)
-    if len(CronSim(" ".join(words), now).hours) == 24:
+    seen = CronSim(" ".join(words), now)
+    if len(seen.hours) == 24:
         hour = "*"
+        if len(seen.minutes) == 1 and is_halved:
+            [only] = seen.minutes
+            minute = f"{only},{(only + 30) % 60}"
     else:
         minute = "0-59" + minute[1:] if minute.startswith("*") else minute
         hour = "0-23" + hour[1:] if hour.startswith("*") else hour
-    ticks = Ticks(" ".join([minute, hour, *words[2:]]), place, 0)
+    ticks = Ticks(" ".join([minute, hour, *words[2:]]), place, 0, only)
     return ticks if next(CronSim(" ".join(words), now), None) is not None else NEVER_DUE
 
 

@@ -66,6 +66,16 @@ def test_a_strict_reply_has_the_same_bounds(bench: Bench, monkeypatch: pytest.Mo
     assert client("GETJOB", "STRICT", "COUNT", 9, "BYTES", 1, "FROM", "b", "a")[0][0] == b"a"
 
 
+def test_what_is_known_of_jobs_is_told_of_fewer_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes longer than their bodies: others would wait."""
+    monkeypatch.setattr("disque.core.jobs.deliver.META_JOBS_MOST", 2)
+    client = bench.client()
+    for _ in range(3):
+        client.add("q", "x")
+    assert len(client("GETJOB", "COUNT", 9, "WITHMETA", "FROM", "q")) == 2
+    assert len(client("GETJOB", "COUNT", 9, "FROM", "q")) == 1
+
+
 def test_who_waits_strictly_is_served_so(bench: Bench) -> None:
     producer, waiting = bench.client(), bench.client()
     waiting("GETJOB", "STRICT", "COUNT", 3, "FROM", "b", "a")

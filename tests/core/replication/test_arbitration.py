@@ -27,9 +27,10 @@ from cluster.messages import (
     WILLQUEUE,
     WORKING,
 )
+from disque.core.jobs.orders import is_delayed_here
 from disque.core.journal.schema import REQUEUE
 from disque.core.model.ends import GONE, NOBODY
-from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER
+from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, LEASE_RELAYED
 from disque.core.replication import arbitration
 from disque.core.replication.arbitration import (
     AGAIN_MOST_MS,
@@ -499,6 +500,20 @@ class TestQueuedElsewhere:
         pair.live(100)
         assert pair.told(one, QUEUED) == []
 
+    def test_a_node_that_is_back_says_what_consumers_have_from_it(self, pair: Bench) -> None:
+        (one,) = pair.peers
+        job_id, put_off = out(pair), out(pair)
+        pair.client()("NACK", put_off, "DELAY", 30)
+        for job in (pair.job(job_id), pair.job(put_off)):  # as after a clean stop and a start
+            job.flags = job.flags & ~LEASE_OWNER | LEASE_RELAYED
+        pair.link_down(one)
+        pair.link_up(one)
+        pair.live(100)
+        left_ms = pair.job(job_id).requeue_ms - pair.now_ms
+        [(_, number, _, ids, [told_ms])] = pair.told(one, HOLD)
+        assert (number, ids) == (0, (job_id,))
+        assert left_ms <= told_ms <= left_ms + 100
+
     def test_of_two_queues_one_keeps_it(self, pair: Bench) -> None:
         won, lost = contested(pair, won=True), contested(pair, won=False)
         pair.client()("ENQUEUE", won, lost)
@@ -600,6 +615,21 @@ class TestHeldElsewhere:
         job = pair.job(job_id)
         pair.hear(pair.peers[0], (HOLD, IN_MY_STEAD, (), (job_id,), (job.requeue_ms - pair.now_ms,)))
         assert job.flags & (DELIVERED | DEFERRED) == DELIVERED
+
+    def test_who_is_back_says_what_consumers_have_from_it(self) -> None:
+        """Else both would count the job, and here as one that is delayed: QMOVE and CANCEL WAITING would take it."""
+        bench = Bench(peers=2, journaling=True)
+        one = bench.peers[0]
+        job_id = backup(bench)
+        bench.hear(one, (HOLD, IN_MY_STEAD, (), (job_id,), (70_000,)))
+        job = bench.job(job_id)
+        assert is_delayed_here(job)
+        bench.records()
+        bench.hear(one, (HOLD, 0, (), (job_id,), (60_000,)))
+        assert not is_delayed_here(job)
+        assert job.flags == 0
+        assert job.requeue_ms >= bench.now_ms + 60_000, "it is not asked about before its time"
+        assert bench.records() == [(REQUEUE, job_id, job.nacks, job.deliveries, 0)]
 
     def test_but_who_has_queued_the_job_is_believed(self, pair: Bench) -> None:
         """It was handed back while the two did not hear each other."""

@@ -158,6 +158,10 @@ class TestZones:
             "04-05 01:45+1100",
         ]
 
+    def test_each_hour_where_clocks_are_set_back_by_half_of_one(self) -> None:
+        found = ["04-05 01:45+1100", "04-05 01:45+1030", "04-05 02:45+1030"]
+        assert said("45 * * * *", "Australia/Lord_Howe", "2026-04-05 01:00", 3) == found
+
     def test_the_zone_of_the_machine_does_not_matter(self, monkeypatch: pytest.MonkeyPatch) -> None:
         expected = said("0 9 * * *", "Asia/Tokyo", "2026-01-01 00:00", 2)
         monkeypatch.setenv("TZ", "America/New_York")
