@@ -362,8 +362,14 @@ class Server:
             raise HostRefusedError("ERR Unable to turn on AOF. Check server logs.") from wrong
 
     def _configure_dir(self) -> None:
+        wanted = self.config.text("dir")
         try:
-            os.chdir(self.config.text("dir"))
+            if self.config.flag("appendonly") and not Path(wanted).samefile("."):
+                raise HostRefusedError(
+                    "ERR dir cannot change while appendonly is yes: the journal stays where it is, and the next start "
+                    "would not find it. Stop the node, move the directory, and start it with another dir"
+                )
+            os.chdir(wanted)
         except OSError as error:
             raise HostRefusedError(f"ERR Changing directory: {error.strerror}") from error
         self.config.put("dir", (str(Path.cwd()),))

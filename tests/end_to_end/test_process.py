@@ -198,6 +198,15 @@ def test_the_directory_can_be_changed_while_it_runs(node: Node, tmp_path: Path) 
     assert [path.name for path in there.iterdir()] == ["disque.aof.00000001"]
 
 
+def test_the_directory_stays_while_the_journal_is_on(start_node: StartNode, tmp_path: Path) -> None:
+    node = start_node("--appendonly", "yes")
+    refused = node.ask("CONFIG", "SET", "dir", str(tmp_path))
+    assert isinstance(refused, ServerError)
+    assert "while appendonly is yes" in str(refused)
+    assert node.ask("CONFIG", "GET", "dir") == [b"dir", str(node.directory).encode()]
+    assert node.ask("CONFIG", "SET", "dir", str(node.directory)) == b"OK"
+
+
 def test_the_id_of_a_node_stays(node: Node) -> None:
     name = node.ask("CLUSTER", "MYID")
     node.stop()
