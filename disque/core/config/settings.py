@@ -242,8 +242,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
         "dir", Directory(), ".", GENERAL,
         'The directory that the process changes into at this line. The journal and the nodes file are there, and '
-        'relative paths after this line count from it. "." is where the process was started. It cannot be changed while '
-        'appendonly is yes.',
+        'relative paths after this line count from it. "." is where the process was started. It cannot be changed '
+        'while appendonly is yes.',
         mutable=True,
     ),
     Setting(
