@@ -35,32 +35,42 @@ class AsyncAcknowledger:
         """Take one; False when it is closed. Waits while too many have gathered. Raises what went wrong with others."""
         pile = self._pile
         while pile.full and not pile.ended:
+            self._begin()
             self._sent.clear()
             await self._sent.wait()
         if pile.ended:
             return False
         pile.ids.append(job_id)
         self._came.set()
-        if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="disque-acknowledge")
+        self._begin()
         fault = pile.fault()
         if fault is not None:
             raise fault
         return True
 
     async def close(self) -> None:
-        """Send what is there and end the task; `check` says how it went. It must be seen through."""
+        """Send what is there and end the task; `check` says how it went. It must be seen through.
+
+        Somebody may have cancelled all tasks of the loop: then another one sends the rest.
+        """
         self._pile.ended = True
         self._came.set()
-        if self._task is not None:
-            await self._task
+        while self._task is not None:
+            await asyncio.wait([self._task])
             self._task = None
+            if self._pile.ids:
+                self._begin()
 
     def check(self) -> None:
         """Raise what went wrong since this was asked last."""
         fault = self._pile.fault()
         if fault is not None:
             raise fault
+
+    def _begin(self) -> None:
+        """Let there be a task. One that somebody else has cancelled is no more."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="disque-acknowledge")
 
     async def _run(self) -> None:
         pile = self._pile
@@ -74,6 +84,10 @@ class AsyncAcknowledger:
             error: BaseException | None = None
             try:
                 await self._client.ack_many(ids)
+            except asyncio.CancelledError:
+                pile.ids[:0] = ids  # what was sent of them may be sent again
+                self._sent.set()  # whoever waits begins anew
+                raise
             except Exception as wrong:  # noqa: BLE001 - the consumer gets it, whatever it is
                 error = wrong
             pile.sent(error)
@@ -141,10 +155,10 @@ class AsyncFetcher:
         self._interrupt.end()
 
     async def close(self) -> list[AsyncJob]:
-        """End the task: what was not handed out. It must be seen through."""
+        """End the task: what was not handed out. It must be seen through, also when somebody has cancelled the task."""
         self.stop()
         if self._task is not None:
-            await self._task
+            await asyncio.wait([self._task])
             self._task = None
         return self.shelf.rest()
 
@@ -162,7 +176,9 @@ class AsyncFetcher:
                     self._wanted.clear()
                     await self._wanted.wait()
         except Exception as error:  # noqa: BLE001 - the consumer gets it, whatever it is
-            shelf.error, shelf.ended = error, True
+            shelf.error = error
+        finally:
+            shelf.ended = True
             self._came.set()
 
 

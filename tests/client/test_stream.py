@@ -464,6 +464,39 @@ class TestCancelled:
 
         asyncio.run(main())
 
+    def test_also_when_all_tasks_of_the_loop_are_cancelled(self) -> None:
+        """As some frameworks do to end: those that fetch and acknowledge are among them."""
+        stock = Stock(100)
+
+        async def main() -> None:
+            client = self.client(stock)
+            begun = asyncio.Event()
+            task = asyncio.create_task(self.begin(client.jobs("q", prefetch=10), begun))
+            await begun.wait()
+            for one in asyncio.all_tasks() - {asyncio.current_task()}:
+                one.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await client.aclose()
+            self.all_is_told(stock)
+
+        asyncio.run(main())
+
+    def test_who_goes_on_after_it_is_acknowledged_by_another_task(self) -> None:
+        stock = Stock(3)
+
+        async def main() -> None:
+            async with self.client(stock) as client, client.jobs("q", prefetch=10) as jobs:
+                await (await anext(jobs)).ack()
+                for one in asyncio.all_tasks() - {asyncio.current_task()}:
+                    one.cancel()
+                await (await anext(jobs)).ack()
+                await (await anext(jobs)).ack()
+                assert [job async for job in jobs] == [], "nobody fetches any more"
+            assert stock.acked == words([0, 1, 2])
+
+        asyncio.run(main())
+
     def test_what_went_wrong_is_told_once_to_who_waits_for_the_end(self) -> None:
         def answer(address: Address, words: Words) -> object:
             return refusal("BADID x") if words[0] == b"ACKJOB" else Stock(1)(address, words)
