@@ -1,9 +1,9 @@
 """The write path: the rows of one partition become jobs, a pipeline at a time.
 
-Some refusals may end (a queue that is paused or full, memory, copies that cannot be made). The task waits for that, up
-to the option `backoffMs` without any progress. Any other error, or a refusal that stays, fails the task with the queue
-in its message. Spark then starts the task again, and with dedup nothing is added twice. If a node dies, the client goes
-on at another one.
+Some refusals may end (a queue that is paused or full, memory, copies that cannot be made), and nodes that cannot be
+reached may be back. The task waits for that, up to the option `backoffMs` without any progress. Any other error, or a
+refusal that stays, fails the task with the queue in its message. Spark then starts the task again, and with dedup
+nothing is added twice. If a node dies, the client goes on at another one.
 """
 
 import time
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from disque.client import Disque, DisqueError
+from disque.client import Disque, DisqueError, UnavailableError
 from disque.client.delivery import Reply
 from disque.spark.doors import PlainError
 from disque.spark.keys import Keys
@@ -21,8 +21,8 @@ from disque.spark.options import Options
 from disque.spark.rows import JobRows, pieces
 from disque.spark.terms import Words
 
-#: Refusals that may pass.
-PASSING: Final = frozenset({"PAUSED", "OOM", "NOREPL", "MAXLEN"})
+#: Refusals that may pass; UNAVAILABLE: there was no node.
+PASSING: Final = frozenset({"PAUSED", "OOM", "NOREPL", "MAXLEN", "UNAVAILABLE"})
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 1.0
 #: The least that a node's `proto-max-bulk-len` can be, and what is usual, where the node does not tell.
@@ -92,6 +92,8 @@ class Adder:
         """Send the jobs once; those that were not added, and why."""
         try:
             replies = self._put(jobs)
+        except UnavailableError as error:
+            return [(job, error) for job in jobs]
         except DisqueError as error:
             raise WriteError(f"{queues_of(jobs)}: {error}") from None
         return [(job, reply) for job, reply in zip(jobs, replies, strict=True) if isinstance(reply, DisqueError)]

@@ -8,6 +8,7 @@ acknowledgements a node that is away hears later.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from disque.client.ends import cancel
 from disque.client.requests import revive, say_counted
 from disque.spark.adding import WriteError
 from disque.spark.commits import LOG
-from disque.spark.nodes import Nodes, send
+from disque.spark.nodes import Nodes, patiently, send
 from disque.spark.options import ACK, CANCEL, NACK, REVIVE, SECONDS_MAX, Options
 from disque.spark.rows import RowError, as_bytes, pieces
 
@@ -30,15 +31,19 @@ def answer_rows(client: Disque, batches: Iterable[pa.RecordBatch], options: Opti
     """Answer the job of each row and give their number. Raises RowError, WriteError."""
     nodes = Nodes(client)
     done = 0
+
+    def answer(piece: pa.RecordBatch, ids: list[str]) -> None:
+        if options.action == ACK:
+            client.ack_many(ids)
+        elif options.action in {REVIVE, CANCEL}:
+            end_or_revive(client, ids, options.action)
+        else:
+            give_back(nodes, ids, delays_of(piece, columns, options, done))
+
     try:
         for piece in pieces(batches, options.pipeline_size):
             ids = ids_of(piece, columns["id"], done)
-            if options.action == ACK:
-                client.ack_many(ids)
-            elif options.action in {REVIVE, CANCEL}:
-                end_or_revive(client, ids, options.action)
-            else:
-                give_back(nodes, ids, delays_of(piece, columns, options, done))
+            patiently(partial(answer, piece, ids), options.backoff_ms / 1000)
             done += len(ids)
     except DisqueError as error:
         raise WriteError(f"action={options.action}, at row {done} and following: {error}") from None

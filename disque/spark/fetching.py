@@ -11,6 +11,7 @@ they may have been processed.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from disque.client import Disque, DisqueError
@@ -21,7 +22,7 @@ from disque.client.replies import pairs
 from disque.spark.claims import ReadError, named
 from disque.spark.commits import LOG
 from disque.spark.connection import connect
-from disque.spark.nodes import Nodes, send
+from disque.spark.nodes import PAUSE_S, Nodes, patiently, send
 from disque.spark.options import Options
 from disque.spark.partitions import Claimed, IdsPartition
 
@@ -30,7 +31,6 @@ FIRST: Final = 16
 MOST: Final = 1000
 #: Bodies that a task wants in memory at a time.
 CHUNK_BYTES: Final = 8_000_000
-PAUSE_S: Final = 0.3
 #: From the time of creation in SHOW, which also counts, to microseconds.
 CTIME_A_US: Final = 1000
 
@@ -66,7 +66,7 @@ class Fetcher:
 
     def jobs(self, partition: IdsPartition) -> Iterator[list[Claimed]]:
         """Give the jobs of a partition, in its order. Raises ReadError, DisqueError."""
-        maker = self._nodes.maker()
+        maker = patiently(self._nodes.maker, self._patience_s)
         ids, at, count = partition.ids, 0, FIRST
         while at < len(ids):
             some = ids[at : at + count]
@@ -100,7 +100,8 @@ def shown_to_all(
     until_s = time.monotonic() + patience_s
     known: dict[str, Reply] = {}
     while True:
-        answers = nodes.about([one for one in ids if one not in known], show, is_shown, maker)
+        left = [one for one in ids if one not in known]
+        answers = patiently(partial(nodes.about, left, show, is_shown, maker), until_s - time.monotonic())
         known |= answers.known
         missing = len(ids) - len(known)
         if not missing or not answers.silent:

@@ -7,15 +7,19 @@ nodes are asked in turn.
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
-from disque.client import Disque, DisqueError, NoPermError
+from disque.client import Disque, DisqueError, NoPermError, UnavailableError
 from disque.client.config import Address
 from disque.client.delivery import Parcel, Reply, deliver
 from disque.client.packing import pack
 from disque.spark.connection import alone, impatient
 from disque.spark.doors import PlainError
 
+T = TypeVar("T")
+
+#: Before nodes that did not answer are asked again, in seconds.
+PAUSE_S: Final = 0.3
 #: How long a node that failed is not asked again.
 COOLDOWN_S: Final = 3.0
 
@@ -170,6 +174,23 @@ def send(client: Disque, commands: Iterable[tuple[bytes, ...]], wait_ms: int = 0
     """
     requests = [pack(command) for command in commands]
     return client.drive(deliver(client.router, client.config, Parcel(requests, wait_ms))) if requests else []
+
+
+def patiently(
+    work: Callable[[], T],
+    patience_s: float,
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> T:
+    """Do ``work``, and do it anew for ``patience_s`` while no node can be used. Raises what it raises."""
+    until_s = clock() + patience_s
+    while True:
+        try:
+            return work()
+        except UnavailableError:
+            if clock() >= until_s:
+                raise
+        pause(PAUSE_S)
 
 
 def nobody(job_id: str) -> Address | None:

@@ -72,5 +72,12 @@ class DisqueDataSource(DataSource):
 
 
 def register(spark: "SparkSession") -> None:
-    """Make `format("disque")` known to a session. Where the package is installed, Spark does so by itself."""
+    """Make `format("disque")` known to a session. Where the package is installed, Spark does so by itself.
+
+    In a Python thread of its own that is not enough: there Spark looks for sources only if a session is active. So this
+    also makes ``spark`` the active one of the thread that calls it.
+    """
+    java = getattr(spark, "_jvm", None)
+    if java is not None:  # a session of Spark Connect has none, and needs it not
+        java.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - PySpark's own way
     spark.dataSource.register(DisqueDataSource)

@@ -3,7 +3,7 @@ from typing import Final
 
 import pytest
 
-from disque.client import Disque, DisqueError, MaxlenError, NoReplError, PausedError
+from disque.client import Disque, DisqueError, MaxlenError, NoReplError, PausedError, UnavailableError
 from disque.spark.adding import Adder, BodyLimit, WriteError, add_rows, limit_of, queues_of
 from disque.spark.keys import Keys
 from tests.end_to_end.node import Node
@@ -84,6 +84,15 @@ def test_an_error_that_stays_is_not_waited_for() -> None:
 def test_without_any_node_the_task_fails_with_the_queue() -> None:
     with pytest.raises(WriteError, match="queue 'mails': no node"):
         adder(Refusing(DisqueError("no node could be used")), Clock()).add(JOBS)
+
+
+def test_a_time_without_any_node_is_waited_for() -> None:
+    away = UnavailableError("no node could be used")
+    client, clock = Refusing(away, away), Clock()
+    adder(client, clock).add(JOBS)
+    assert client.sent == [JOBS, JOBS, JOBS]
+    with pytest.raises(WriteError, match=r"no node could be used; 4 of 4 jobs .* after 10 s \(backoffMs\)"):
+        adder(Refusing(*[away] * 99), clock).add(JOBS)
 
 
 def test_many_queues_are_shown_in_short() -> None:

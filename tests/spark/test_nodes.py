@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from disque.client import Config, Disque, DisqueError
+from disque.client import Config, Disque, DisqueError, UnavailableError
 from disque.client.delivery import Reply
-from disque.spark.nodes import COOLDOWN_S, NodeError, Nodes, greet, grouped, nobody, send
+from disque.spark.nodes import COOLDOWN_S, NodeError, Nodes, greet, grouped, nobody, patiently, send
 from tests.end_to_end.node import Node
 from tests.spark.support import client_of
 
@@ -132,3 +132,36 @@ def test_other_errors_of_a_node_stay_what_they_are(node: Node) -> None:
         greet(Answering(DisqueError("NOAUTH x")))
     with client_of(node) as client:
         greet(client)
+
+
+class Away:
+    """A cluster of which no node can be reached so many times. Time goes on when somebody pauses."""
+
+    def __init__(self, times: int) -> None:
+        self.left = times
+        self.now_s = 0.0
+
+    def work(self) -> str:
+        self.left -= 1
+        if self.left >= 0:
+            raise UnavailableError("no node could be used")
+        return "done"
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def pause(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+def test_a_time_without_any_node_is_waited_for() -> None:
+    away = Away(3)
+    assert patiently(away.work, 10, away.clock, away.pause) == "done"
+    assert away.now_s > 0
+
+
+def test_but_not_for_ever() -> None:
+    away = Away(1000)
+    with pytest.raises(UnavailableError):
+        patiently(away.work, 10, away.clock, away.pause)
+    assert 10 <= away.now_s < 11

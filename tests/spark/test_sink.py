@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
+import disque.spark
 from disque.spark.commits import Written
 from disque.spark.options import ADD
 from disque.spark.sink import BatchWriter, StreamWriter, Writing
@@ -26,6 +28,18 @@ def last_line(error: pytest.ExceptionInfo[PySparkException]) -> str:
     """The last line of an error that says something, without Spark's own."""
     lines = [line for line in str(error.value).splitlines() if line.strip() and not line.startswith(" SQLSTATE")]
     return lines[-1]
+
+
+def test_a_thread_that_registers_can_save(spark: SparkSession, node: Node, hosts: str) -> None:
+    frame = spark.range(3).selectExpr("CAST(id AS STRING) AS body")
+
+    def work() -> None:
+        disque.spark.register(spark)
+        save(frame, hosts, queue="q")
+
+    with ThreadPoolExecutor() as threads:
+        threads.submit(work).result()
+    assert node.ask("QLEN", "q") == 3
 
 
 class TestRows:
