@@ -26,7 +26,8 @@ LEVELS: Final[dict[str, int]] = {"debug": DEBUG, "verbose": VERBOSE, "notice": N
 SIGNS: Final = ".-*#"
 LINE_MAX: Final = 1024
 STDOUT: Final = 1
-OPEN_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+#: O_NONBLOCK: to open a pipe that nobody reads, or to write to one that is full, must not stop the node.
+OPEN_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
 MONTHS: Final = ("", "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 SYSLOG_LEVELS: Final = (system_log.LOG_DEBUG, system_log.LOG_INFO, system_log.LOG_NOTICE, system_log.LOG_WARNING)

@@ -18,7 +18,7 @@ import uvloop
 from disque.client import DisqueError
 from disque.tasks.ending import Ending, is_something_left, run_through
 from disque.tasks.loading import AppNotFoundError, load_app
-from disque.tasks.supervisor import PARENT, QUIET, Supervisor
+from disque.tasks.supervisor import NOT_BEGUN, PARENT, QUIET, Supervisor
 from disque.tasks.worker import Settings, Worker
 
 LOG: Final = logging.getLogger("disque.tasks")
@@ -148,14 +148,14 @@ def serve(place: str, settings: Settings) -> int:
         app = load_app(place)
     except AppNotFoundError as error:
         LOG.error("%s", error)  # noqa: TRY400 - the text says it all
-        return 1
+        return not_begun()
     ending = Ending()
-    leaves_threads = False
+    leaves_threads = has_begun = False
     gc.collect()
     gc.freeze()  # it stays: to look at it with each full collection would let all jobs wait for 10 ms and more
 
     async def work() -> None:
-        nonlocal leaves_threads
+        nonlocal leaves_threads, has_begun
         worker = Worker(app, settings)
         worker.listen(lambda: ending.within(HARD_S))
         if os.environ.pop(QUIET, ""):
@@ -165,6 +165,7 @@ def serve(place: str, settings: Settings) -> int:
             await worker.run()
         finally:
             watching.cancel()
+            has_begun = worker.ready.is_set()
         leaves_threads = worker.leaves_threads
 
     try:
@@ -177,8 +178,13 @@ def serve(place: str, settings: Settings) -> int:
             ending.call_off()
     except (DisqueError, ValueError, OSError) as error:
         LOG.error("the worker cannot go on: %s", error)  # noqa: TRY400 - the same
-        return 1
+        return 1 if has_begun else not_begun()
     return 0
+
+
+def not_begun() -> int:
+    """The exit code where it is in vain to start it again; a supervisor wants to know."""
+    return NOT_BEGUN if PARENT in os.environ else 1
 
 
 async def mind_parent(worker: Worker, pid: str | None) -> None:

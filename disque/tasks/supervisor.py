@@ -22,6 +22,8 @@ LOOK_S: Final = 0.1
 FILES_S: Final = 1.0
 #: A process that ended by itself sooner than this after its start could never begin. One that was killed could.
 AT_ONCE_S: Final = 3.0
+#: The exit code of one that says so itself, however long it took: its app is not there, or its password is wrong.
+NOT_BEGUN: Final = 78  # EX_CONFIG
 PASSED_ON: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGTSTP, signal.SIGCONT)
 #: So long a process may take until it hears signals.
 LISTENS_S: Final = 60.0
@@ -51,6 +53,10 @@ class Place:
         # A group of its own: what the terminal says is passed on, once.
         self.process = subprocess.Popen(self.command, env=environment, process_group=0)  # noqa: S603 - this very command
 
+    def could_not_begin(self, code: int) -> bool:
+        """Whether it is in vain to start it again after it has ended so."""
+        return code == NOT_BEGUN or (code > 0 and time.monotonic() - self.since_s < AT_ONCE_S)
+
     def signal(self, number: int) -> None:
         """Tell it."""
         if self.process is not None and self.process.poll() is None:
@@ -62,7 +68,7 @@ class Supervisor:
 
     def __init__(self, words: Sequence[str], count: int, *, reload: bool, health: int | None) -> None:
         self.reload = reload
-        self.places = [Place(command(words, None if health is None else health + at)) for at in range(count)]
+        self.places = [Place(command(words, health + at if health else health)) for at in range(count)]  # 0: any
         self._is_stopping = False
         self._is_quiet = False
         self._exit_code = 0
@@ -103,7 +109,7 @@ class Supervisor:
                 continue
             if self._is_stopping or code == 0:
                 place.process = None
-            elif code > 0 and time.monotonic() - place.since_s < AT_ONCE_S and not self.reload:
+            elif place.could_not_begin(code) and not self.reload:
                 LOG.error("a process could not begin, exit code %d", code)
                 place.process = None
                 self._exit_code = 1

@@ -241,3 +241,21 @@ class TestSyslog:
         assert options == syslog.LOG_PID | syslog.LOG_NDELAY
         with pytest.raises(KeyError):
             open_syslog("disque", "local8")
+
+
+def test_a_pipe_that_nobody_reads_stops_nobody(path: Path, clock: Clock) -> None:
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    log = Log(str(path), clock=clock)
+    os.close(reader)
+    log.reopen()
+    log.notice("lost")
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    log.reopen()
+    log.notice("there")
+    assert b"log lines could not be written" in (said := os.read(reader, 1000))
+    assert said.endswith(b"there\n")
+    for _ in range(2000):
+        log.notice("x" * 1000)
+    assert log.lost
+    os.close(reader)

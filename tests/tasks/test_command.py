@@ -1,10 +1,12 @@
 """The command line of `disque worker`."""
 
 import argparse
+import os
 
 import pytest
 
 from disque.tasks.command import main, parser, queues, settings_of, words_of_one
+from disque.tasks.supervisor import NOT_BEGUN, PARENT
 
 
 def test_options() -> None:
@@ -28,6 +30,11 @@ def test_the_command_of_one_process_of_several() -> None:
 def test_an_app_that_is_not_there(caplog: pytest.LogCaptureFixture) -> None:
     assert main(["nowhere:app"]) == 1
     assert "there is no module 'nowhere'" in caplog.text
+
+
+def test_a_supervisor_hears_that_it_is_in_vain_to_start_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PARENT, str(os.getppid()))
+    assert main(["nowhere:app"]) == NOT_BEGUN
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from disque.tasks import supervisor
-from disque.tasks.supervisor import Supervisor, command, snapshot
+from disque.tasks.supervisor import NOT_BEGUN, Supervisor, command, snapshot
 from tests.end_to_end.node import until
 
 RUNS = "import pathlib, signal, sys, time, os; p = pathlib.Path({!r}); {} p.open('a').write(f'{{os.getpid()}}\\n'); {}"
@@ -80,6 +80,16 @@ def test_what_can_never_begin_is_not_tried_again(tmp_path: Path, monkeypatch: py
     assert len(pids(path)) == 1
 
 
+def test_also_when_it_took_its_time_to_find_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "AT_ONCE_S", 0.0)
+    one, path = Supervisor(["shop:app"], 1, reload=False, health=None), tmp_path / "pids"
+    place(one, path, f"sys.exit({NOT_BEGUN})")
+    thread, codes = in_background(one, monkeypatch)
+    thread.join(30)
+    assert codes == [1]
+    assert len(pids(path)) == 1
+
+
 def test_files_that_change_start_it_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "FILES_S", 0.05)
     monkeypatch.chdir(tmp_path)
@@ -120,3 +130,4 @@ def test_commands_and_snapshots(tmp_path: Path) -> None:
     assert {Path(name).name for name in snapshot(tmp_path)} == {"a.py", "e.py"}
     ports = [one.command[-1] for one in Supervisor(["a:b"], 2, reload=False, health=9000).places]
     assert ports == ["9000", "9001"]
+    assert [one.command[-1] for one in Supervisor(["a:b"], 2, reload=False, health=0).places] == ["0", "0"], "free ones"
