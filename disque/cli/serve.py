@@ -129,7 +129,7 @@ def check_bus_port(config: Config) -> None:
 
 def read_text(path: str) -> str:
     """A configuration file as text; bytes that are no UTF-8 survive."""
-    return Path(path).read_text(encoding="utf-8", errors="surrogateescape")
+    return Path(path).read_text(encoding="utf-8-sig", errors="surrogateescape")
 
 
 def explained(wrong: conffile.ConfigError) -> str:

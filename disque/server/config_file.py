@@ -29,7 +29,7 @@ class ConfigFile:
             raise HostRefusedError("ERR The server is running without a config file")
         path = Path(self.path).absolute()  # the working directory may change
         try:
-            before = path.read_text(encoding="utf-8", errors="surrogateescape")
+            before = path.read_text(encoding="utf-8-sig", errors="surrogateescape")
         except FileNotFoundError:
             before = ""
         except OSError as error:

@@ -49,6 +49,12 @@ def test_bytes_that_are_no_text_survive(tmp_path: Path) -> None:
     assert config.text("requirepass").encode("utf-8", "surrogateescape") == b"\xff\xfe"
 
 
+def test_what_some_editors_put_before_the_first_line_is_not_part_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "disque.conf"
+    path.write_bytes(b"\xef\xbb\xbftimeout 5\n")
+    assert read_config([str(path)])[0].number("timeout") == 5
+
+
 def test_a_wrong_line_is_an_error_with_its_number(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as wrong:
         read_config([written(tmp_path, "", "port 1000", "port x")])

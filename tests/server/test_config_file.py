@@ -23,6 +23,15 @@ def test_what_is_written_is_what_the_settings_were_when_it_was_prepared(tmp_path
     assert [one.name for one in tmp_path.iterdir()] == ["disque.conf"]
 
 
+def test_what_some_editors_put_before_the_first_line_goes(tmp_path: Path) -> None:
+    path = tmp_path / "disque.conf"
+    path.write_bytes(b"\xef\xbb\xbftimeout 5\n")
+    config = Config()
+    config.put("timeout", ("7",))
+    ConfigFile(str(path), config).prepare()()
+    assert path.read_text().startswith("timeout 7\n")
+
+
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644])
 def test_its_mode_stays_and_a_new_one_is_for_the_server_alone(tmp_path: Path, mode: int) -> None:
     """There are passwords in it."""
