@@ -128,7 +128,7 @@ def leave(
         if job.id in node.unique.by_job:
             others = with_copies(node, job, others)
         if others and (node.repairs.doubts or node.repairs.lacking):
-            others = [holder for holder in others if not node.repairs.may_lack(job, holder)] or others
+            others = [holder for holder in others if not may_lack(node, job, holder)] or others
         if others and node.zones.shared:  # nodes of one host are often stopped together
             others = zoning.elsewhere(node, others)
         if others:
@@ -138,6 +138,11 @@ def leave(
         for holder in job.holders:
             if holder in hearing:
                 out.setdefault((holder, said), []).append(job)
+
+
+def may_lack(node: "Node", job: Job, holder: bytes) -> bool:
+    """Whether ``holder`` may have no copy: without a journal it has lost those that it had when it started again."""
+    return holder in node.repairs.doubts or job.ctime <= node.repairs.lacking.get(holder, 0)
 
 
 def with_copies(node: "Node", job: Job, others: list[bytes]) -> list[bytes]:

@@ -380,9 +380,8 @@ class Metrics(scan.Walk):
         shard = node.shards[self.cursor]
         delayed, in_flight = self._delayed, self._in_flight
         for job in shard.values():
-            state = census.state_of(node, job)
-            if state:
-                table = in_flight if state == census.IN_FLIGHT else delayed
+            if census.is_out(job):
+                table = in_flight if census.is_in_flight(job) else delayed
                 name = job.spec.queue
                 known = table.get(name)
                 if known is not None:

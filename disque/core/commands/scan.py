@@ -175,7 +175,7 @@ class Walk(Sliced):
             return self._look_at_ends(node, now_ms)
         shard = node.shards[self.cursor]
         user = self.session.user
-        some = [job for job in shard.values() if matches(node, job, options)]
+        some = [job for job in shard.values() if matches(job, options)]
         if not user.all_queues:
             some = [job for job in some if user.may(job.queue, READ)]
         if options.show:
@@ -301,11 +301,11 @@ def suits(queue: Queue, options: ScanOptions, now_ms: int) -> bool:
     return not too_short and not too_long and not too_slow
 
 
-def matches(node: "Node", job: Job, options: ScanOptions) -> bool:
+def matches(job: Job, options: ScanOptions) -> bool:
     """Whether a JSCAN wants ``job``."""
     if options.queue is not None and job.queue != options.queue:
         return False
-    if options.states and not is_in_one_of(node, job, options.states):
+    if options.states and not is_in_one_of(job, options.states):
         return False
     return bool(job.holders)
 
@@ -318,12 +318,11 @@ def suits_end(end: End, options: ScanOptions) -> bool:
     return options.states >> (ENDED + ENDINGS.index(end.status)) & 1 > 0
 
 
-def is_in_one_of(node: "Node", job: Job, states: int) -> bool:
+def is_in_one_of(job: Job, states: int) -> bool:
     """Whether ``job`` is in one of these states."""
     state: int = job.state  # a byte that is compiled would make one of ``states``
     if states >> state & 1:
         return True
-    if states < DELAYED:
+    if states < DELAYED or not census.is_out(job):
         return False
-    counts = census.state_of(node, job)
-    return counts != census.NEITHER and states & (IN_FLIGHT if counts == census.IN_FLIGHT else DELAYED) != 0
+    return states & (IN_FLIGHT if census.is_in_flight(job) else DELAYED) != 0

@@ -1,8 +1,7 @@
 """Counts the jobs of each queue that are delayed or in flight, for those who ask.
 
 A job counts at the node that speaks for it: the one that delivered it, was told NACK or made it with a delay. So it
-counts once in a cluster, but for a delayed job of a node that was stopped and is back, until its copies are trusted
-again. One that nobody speaks for any more, since that node is gone, counts when it is queued again.
+counts once in a cluster. One that nobody speaks for any more, since that node is gone, counts when it is queued again.
 
 All jobs must be looked at, and all queues are counted together: at once where there are few jobs, else in a chore, and
 not again for `FRESH_MS`.
@@ -27,11 +26,6 @@ STEP = 2000  # not Final: tests want less, compiled too
 FRESH_MS: Final = 1000
 #: Queues that are counted although nobody has asked for them yet.
 QUEUES_MOST = 10_000  # not Final: tests want less, compiled too
-
-#: As what a job counts here.
-NEITHER: Final = 0
-IN_FLIGHT: Final = 1
-DELAYED: Final = 2
 
 #: A node speaks for the job.
 SPOKEN: Final = LEASE_OWNER | LEASE_RELAYED
@@ -92,37 +86,22 @@ def count(node: "Node", then: "Callable[[Node, Asked, int], None]", now_ms: int)
     census.running = False
 
 
-def state_of(node: "Node", job: Job) -> int:
-    """IN_FLIGHT or DELAYED where ``job`` counts as that here, else NEITHER."""
-    flags = job.flags
-    if job.state != ACTIVE or not flags & SPOKEN or job.place >= ELSEWHERE:
-        return NEITHER
-    if flags & (DELIVERED | DEFERRED) == DELIVERED:
-        return IN_FLIGHT
-    return DELAYED if flags & LEASE_OWNER or is_first(node, job) else NEITHER
+def is_out(job: Job) -> bool:
+    """Whether this node speaks for a job outside its queue."""
+    return job.state == ACTIVE and job.flags & SPOKEN != 0 and job.place < ELSEWHERE
 
 
-def is_first(node: "Node", job: Job) -> bool:
-    """Whether of the holders of ``job`` this node is the first that can be reached, and has not lost its copy.
-
-    After a node has stopped, all of them speak for the job, and so does that node when it is back: it counts once.
-    """
-    for holder in job.holders:
-        if holder == node.node_id:
-            return True
-        peer = node.peers.get(holder)
-        if peer is not None and peer.linked and not node.repairs.may_lack(job, holder):
-            return False
-    return True
+def is_in_flight(job: Job) -> bool:
+    """Whether a job that is out was delivered, and not given back."""
+    return job.flags & (DELIVERED | DEFERRED) == DELIVERED
 
 
 def tally(node: "Node", shard: dict[bytes, Job], names: frozenset[bytes]) -> None:
     """Count some jobs."""
     delayed, in_flight = node.census.delayed, node.census.in_flight
     for job in shard.values():
-        state = state_of(node, job)
-        if state:
-            table = in_flight if state == IN_FLIGHT else delayed
+        if is_out(job):
+            table = in_flight if is_in_flight(job) else delayed
             name = job.spec.queue
             known = table.get(name)
             if known is not None:

@@ -194,10 +194,6 @@ class Repairs(Part):
         self.noted = 0
         self.news: deque[str] = deque(maxlen=NEWS_MOST)
 
-    def may_lack(self, job: Job, holder: bytes) -> bool:
-        """Whether ``holder`` may have no copy: without a journal it has lost those it had when it started again."""
-        return holder in self.doubts or job.ctime <= self.lacking.get(holder, 0)
-
     def drop_job(self, job: Job) -> int:
         """What is kept of single jobs ends by itself."""
         del job

@@ -2,9 +2,9 @@
 
 import pytest
 
-from cluster.messages import HOLD, IN_MY_STEAD, NEEDJOBS, SURVEY, SURVEYED
+from cluster.messages import NEEDJOBS, SURVEY, SURVEYED
 from disque.core.jobs import census, figures
-from tests.core.support import MYSELF, NOTHING, PROCESS, Bench, Client, assert_still_waiting, foreign_id, repljob
+from tests.core.support import NOTHING, PROCESS, Bench, Client, assert_still_waiting, repljob
 
 
 def counted(client: Client, queue: str = "q") -> tuple[int, int]:
@@ -59,28 +59,6 @@ class TestWhatCounts:
         flat = client("QSTAT", "q")
         named = dict(zip(flat[::2], flat[1::2], strict=True))
         assert (named[b"jobs-out"], named[b"delivered"]) == (2, 1)
-
-    @pytest.mark.parametrize("is_first", [True, False])
-    def test_what_all_holders_speak_for_counts_at_the_first_of_them(self, is_first: bool) -> None:
-        """A node has stopped, and is back: until then it spoke for the job, and now all do."""
-        bench = Bench(peers=2)
-        one, other = bench.peers
-        maker, holders = (other, (MYSELF, one.id)) if is_first else (one, (one.id, MYSELF))
-        job_id = foreign_id(1)
-        bench.hear(maker, repljob(maker.id, job_id=job_id, retry=60))
-        job = bench.job(job_id)
-        bench.hear(one, (HOLD, IN_MY_STEAD, (), (job_id,), (70_000,)))
-        job.holders = holders
-        bench.node.repairs.doubts.clear()
-        client = bench.client()
-        client.add("q", "body", "REPLICATE", 1)  # so that the queue is known here
-        assert counted(client) == (is_first, 0)
-        assert len(client("JSCAN", "STATE", "delayed", "REPLY", "id")[1]) == is_first
-        bench.node.repairs.doubts[one.id] = bench.now_ms
-        assert counted(client) == (1, 0), "the other one may have lost it"
-        bench.node.repairs.doubts.clear()
-        bench.link_down(one)
-        assert counted(client) == (1, 0), "the other one is not there"
 
 
 class TestManyJobs:
