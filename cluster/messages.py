@@ -109,7 +109,7 @@ REFUSED_JOURNAL: Final = 4
 REFUSED_SIZE: Final = 5
 
 #: `round` of HOLD from a node that stops: those who hear it say so to others until it is over; or, the job was handed
-#: on, and whoever has it in his queue by now keeps it there.
+#: on, and whoever has it in his queue by now keeps it there. That says a node that is back, too, of what is still out.
 IN_MY_STEAD: Final = 1
 HANDED_ON: Final = 2
 

@@ -71,6 +71,7 @@ class AsyncAcknowledger:
         """Let there be a task. One that somebody else has cancelled is no more."""
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name="disque-acknowledge")
+            self._task.add_done_callback(lambda _: self._sent.set())  # whoever waits begins anew
 
     async def _run(self) -> None:
         pile = self._pile
@@ -86,7 +87,6 @@ class AsyncAcknowledger:
                 await self._client.ack_many(ids)
             except asyncio.CancelledError:
                 pile.ids[:0] = ids  # what was sent of them may be sent again
-                self._sent.set()  # whoever waits begins anew
                 raise
             except Exception as wrong:  # noqa: BLE001 - the consumer gets it, whatever it is
                 error = wrong

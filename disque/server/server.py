@@ -364,7 +364,7 @@ class Server:
     def _configure_dir(self) -> None:
         wanted = self.config.text("dir")
         try:
-            if self.config.flag("appendonly") and not Path(wanted).samefile("."):
+            if self.persistence.journal is not None and not Path(wanted).samefile("."):
                 raise HostRefusedError(
                     "ERR dir cannot change while appendonly is yes: the journal stays where it is, and the next start "
                     "would not find it. Stop the node, move the directory, and start it with another dir"

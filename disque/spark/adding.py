@@ -8,6 +8,7 @@ nothing is added twice. If a node dies, the client goes on at another one.
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from disque.client import Disque, DisqueError, UnavailableError
 from disque.client.delivery import Reply
 from disque.spark.doors import PlainError
 from disque.spark.keys import Keys
-from disque.spark.nodes import send
+from disque.spark.nodes import patiently, send
 from disque.spark.options import Options
 from disque.spark.rows import JobRows, pieces
 from disque.spark.terms import Words
@@ -53,7 +54,7 @@ def add_rows(
         jobs = rows.jobs(piece)
         if look is not None and jobs:
             try:
-                jobs = look(jobs)
+                jobs = patiently(partial(look, jobs), options.backoff_ms / 1000)
             except DisqueError as error:
                 raise WriteError(f"{queues_of(jobs)}: {error}") from None
         if jobs:

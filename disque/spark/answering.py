@@ -13,7 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from disque.client import Disque, DisqueError
+from disque.client import Disque, DisqueError, UnavailableError
 from disque.client.delivery import Reply
 from disque.client.ends import cancel
 from disque.client.requests import revive, say_counted
@@ -89,13 +89,15 @@ def delays_of(piece: pa.RecordBatch, columns: Mapping[str, int], options: Option
 
 
 def give_back(nodes: Nodes, ids: Sequence[str], delays: Sequence[int]) -> None:
-    """NACK each job at a node that knows it. Raises WriteError for what is no ID."""
+    """NACK each job at a node that knows it. Raises WriteError for what is no ID, UnavailableError: no node answers."""
     delay_of = dict(zip(ids, delays, strict=True))
 
     def ask(client: Disque, group: Sequence[str]) -> list[Reply]:
         return send(client, [nack(one, delay_of[one]) for one in group])
 
     answers = nodes.about(ids, ask, is_answer, nodes.maker())
+    if not answers.known and set(answers.silent) >= set(nodes.addresses()):
+        raise UnavailableError("no node could be used")
     warn_of_others(NACK, len(answers.known), len(ids))
     for one, reply in answers.known.items():
         if isinstance(reply, DisqueError):

@@ -19,7 +19,7 @@ from disque.client import DisqueError
 from disque.tasks.ending import Ending, is_something_left, run_through
 from disque.tasks.loading import AppNotFoundError, load_app
 from disque.tasks.supervisor import NOT_BEGUN, PARENT, QUIET, Supervisor
-from disque.tasks.worker import Settings, Worker
+from disque.tasks.worker import HOPELESS, Settings, Worker
 
 LOG: Final = logging.getLogger("disque.tasks")
 
@@ -178,7 +178,7 @@ def serve(place: str, settings: Settings) -> int:
             ending.call_off()
     except (DisqueError, ValueError, OSError) as error:
         LOG.error("the worker cannot go on: %s", error)  # noqa: TRY400 - the same
-        return 1 if has_begun else not_begun()
+        return not_begun() if isinstance(error, HOPELESS) and not has_begun else 1
     return 0
 
 

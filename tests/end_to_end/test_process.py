@@ -205,6 +205,22 @@ def test_the_directory_stays_while_the_journal_is_on(start_node: StartNode, tmp_
     assert "while appendonly is yes" in str(refused)
     assert node.ask("CONFIG", "GET", "dir") == [b"dir", str(node.directory).encode()]
     assert node.ask("CONFIG", "SET", "dir", str(node.directory)) == b"OK"
+    assert isinstance(node.ask("CONFIG", "SET", "appendonly", "no", "dir", str(tmp_path)), ServerError)
+    assert node.ask("CONFIG", "GET", "appendonly") == [b"appendonly", b"yes"]
+
+
+def test_the_journal_begins_in_the_directory_that_is_set_with_it(start_node: StartNode, tmp_path: Path) -> None:
+    node = start_node()
+    there, first = tmp_path / "elsewhere", str(node.directory).encode()
+    there.mkdir()
+    refused = node.ask("CONFIG", "SET", "appendonly", "yes", "dir", str(there), "maxclients", 4_000_000)
+    assert isinstance(refused, ServerError)
+    assert node.ask("CONFIG", "GET", "dir") == [b"dir", first]
+    assert node.ask("CONFIG", "SET", "appendonly", "yes", "dir", str(there)) == b"OK"
+    assert any(path.name.startswith("disque.aof.") for path in there.iterdir())
+    assert node.ask("ADDJOB", "q", "body", 0)
+    node.stop()
+    assert node.start("--appendonly", "yes", "--dir", str(there)).ask("QLEN", "q") == 1
 
 
 def test_the_id_of_a_node_stays(node: Node) -> None:

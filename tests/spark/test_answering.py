@@ -1,6 +1,7 @@
 import pytest
 
-from disque.client import Config, Disque
+from disque.client import Config, Disque, UnavailableError
+from disque.spark import answering
 from disque.spark.adding import WriteError
 from disque.spark.answering import answer_rows, delays_of, give_back, ids_of, is_answer, nack
 from disque.spark.nodes import Nodes
@@ -47,6 +48,21 @@ def test_dead_letters_are_revived_and_jobs_cancelled(node: Node) -> None:
         for _ in range(2):
             answer_rows(client, [batch(id=ids[1:])], options(ANSWER, action="cancel"), {"id": 0})
     assert node.info("registered_jobs") == "1"
+
+
+def test_with_no_node_left_jobs_are_not_given_back_without_a_word(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = claimed(node, 2)
+    with client_of(node) as client:
+        nodes = Nodes(client)
+        give_back(nodes, ids[:1], [0])
+
+        def nobody_answers(*_: object) -> None:
+            raise UnavailableError("no node could be used")
+
+        monkeypatch.setattr(answering, "send", nobody_answers)
+        with pytest.raises(UnavailableError):
+            give_back(nodes, ids[1:], [0])
+        nodes.close()
 
 
 @pytest.mark.parametrize("action", ["cancel", "nack", "revive"])

@@ -55,7 +55,7 @@ def config_set(node: "Node", session: Session, args: list[bytes], now_ms: int) -
         node.config.set_text(as_text(args[at]), as_text(args[at + 1]))
     acted: list[str] = []
     try:
-        for name in before:
+        for name in sorted(before, key=lambda name: name != "dir"):  # first: the names of others count from there
             node.host.configure(name)
             acted.append(name)
     except HostRefusedError as refusal:
@@ -85,7 +85,7 @@ def take_back(node: "Node", before: dict[str, str], acted: list[str]) -> None:
     """One of several settings was refused by the host: none of them counts."""
     for name, value in before.items():
         node.config.set_text(name, value)
-    for name in acted:
+    for name in reversed(acted):
         try:
             node.host.configure(name)
         except HostRefusedError:

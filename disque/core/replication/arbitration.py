@@ -89,7 +89,10 @@ def say_still(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
     Nor may it have heard of copies that came here later than others. If they are in no queue, they are told alone.
     """
     for shard in node.shards:
-        say_out(node, peer, shard)
+        if peer.saying != saying:
+            return
+        if say_out(node, peer, shard):
+            yield True
         for job_id in list(shard):
             if peer.saying != saying:
                 return
@@ -107,15 +110,21 @@ def say_still(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
         yield False
 
 
-def say_out(node: "Node", peer: Peer, shard: dict[bytes, Job]) -> None:
-    """Tell ``peer`` which jobs consumers still have from the process before this one, in whose stead others speak."""
+def say_out(node: "Node", peer: Peer, shard: dict[bytes, Job]) -> bool:
+    """Tell ``peer`` which jobs consumers still have from the process before this one, in whose stead others speak.
+
+    Whoever has queued such a job meanwhile knows better, and does not take it out: HANDED_ON. Whether that was enough
+    for this beat.
+    """
     now_ms, ids, left = node.beat_ms, [], []
     for job in shard.values():
         if job.flags & LEASE_RELAYED and peer.id in job.holders and is_out_here(job, job.requeue_ms, now_ms):
             ids.append(job.id)
             left.append(job.requeue_ms - now_ms)
-    if ids:
-        node.send(peer.id, (HOLD, 0, (), tuple(ids), tuple(left)))
+    if not ids:
+        return False
+    node.send(peer.id, (HOLD, HANDED_ON, (), tuple(ids), tuple(left)))
+    return peer.tell(len(ids) << 10)  # each counts as one that is told
 
 
 def hold_answer(node: "Node", peer: bytes, job: Job, left_ms: int, number: int, named: tuple[bytes, ...]) -> None:
@@ -363,11 +372,11 @@ def is_out_here(job: Job, until_ms: int, now_ms: int) -> bool:
 
 
 def speak_no_more(node: "Node", job: Job, number: int) -> None:
-    """Who says HOLD unasked gave ``job`` to a consumer, it or its last process: this node may have spoken in its stead.
+    """Somebody else speaks for ``job``: this node may have done so in the stead of one that had stopped.
 
-    It may so far have counted the job as one that is put off, since it is not told which of them are.
+    It has counted the job as one that is put off, since it was not told which of them are.
     """
-    if not number and job.flags & (DEFERRED | LEASE_OWNER | LEASE_RELAYED) == DEFERRED | LEASE_RELAYED:
+    if number == HANDED_ON and job.flags & (DEFERRED | LEASE_OWNER | LEASE_RELAYED) == DEFERRED | LEASE_RELAYED:
         job.flags &= ~(DEFERRED | LEASE_RELAYED)
         announcements.file_requeue(node, job)
 

@@ -17,6 +17,7 @@ from cluster.messages import (
     DELJOB,
     ENDED,
     ENQUEUE,
+    HANDED_ON,
     HOLD,
     IN_MY_STEAD,
     MORE,
@@ -511,7 +512,7 @@ class TestQueuedElsewhere:
         pair.live(100)
         left_ms = pair.job(job_id).requeue_ms - pair.now_ms
         [(_, number, _, ids, [told_ms])] = pair.told(one, HOLD)
-        assert (number, ids) == (0, (job_id,))
+        assert (number, ids) == (HANDED_ON, (job_id,))
         assert left_ms <= told_ms <= left_ms + 100
 
     def test_of_two_queues_one_keeps_it(self, pair: Bench) -> None:
@@ -625,7 +626,7 @@ class TestHeldElsewhere:
         job = bench.job(job_id)
         assert is_delayed_here(job)
         bench.records()
-        bench.hear(one, (HOLD, 0, (), (job_id,), (60_000,)))
+        bench.hear(one, (HOLD, HANDED_ON, (), (job_id,), (60_000,)))
         assert not is_delayed_here(job)
         assert job.flags == 0
         assert job.requeue_ms >= bench.now_ms + 60_000, "it is not asked about before its time"
