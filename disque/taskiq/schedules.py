@@ -4,6 +4,7 @@ A cron spec or an interval is written with CRON SET, a single time is a job that
 tick is one job, whichever nodes are there.
 """
 
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 from taskiq import TaskiqEvents
 from taskiq.abc.schedule_source import ScheduleSource
+from taskiq.labels import prepare_label
 from taskiq.message import TaskiqMessage
 from taskiq.scheduler.scheduled_task import ScheduledTask
 
@@ -23,6 +25,10 @@ from disque.taskiq.marks import PLACE, marked
 PREFIX: Final = "taskiq:"
 #: The label of a task that has its schedules.
 SCHEDULE: Final = "schedule"
+#: A label that middlewares read from the task itself: taskiq sends it with no message.
+TYPES: Final = "types_of_exceptions"
+#: Where an object is in memory, as its name has it: that is another place after every start.
+PLACE_IN_MEMORY: Final = re.compile(r" at 0x[0-9a-fA-F]+")
 #: Jobs that a node is asked for at a time.
 STEP: Final = 1000
 
@@ -58,10 +64,12 @@ class DisqueScheduleSource(ScheduleSource):
         Raises DisqueError, ValueError.
         """
         labels = {**schedule.labels, "schedule_id": schedule.schedule_id}
+        prepared = {name: prepare_label(value) for name, value in labels.items()}  # as for each other message
         body = TaskiqMessage(
             task_id=schedule.task_id or PLACE,
             task_name=schedule.task_name,
-            labels=labels,
+            labels={name: text for name, (text, _) in prepared.items()},
+            labels_types={name: kind for name, (_, kind) in prepared.items()},
             args=schedule.args,
             kwargs=schedule.kwargs,
         )
@@ -152,11 +160,11 @@ def spec_of(schedule: ScheduledTask) -> tuple[str, str | None]:
 
 def labelled(task_name: str, labels: dict[str, Any]) -> Iterator[ScheduledTask]:
     """The schedules in the labels of a task. Each has an ID that stays the same as long as what it says does."""
-    rest = {name: value for name, value in labels.items() if name != SCHEDULE}
+    rest = {name: value for name, value in labels.items() if name not in {SCHEDULE, TYPES}}
     for given in labels.get(SCHEDULE, ()):
         if not {"cron", "interval", "time"} & given.keys():
             continue
         words = {"args": [], "kwargs": {}, **given, "labels": {**given.get("labels", {}), **rest}}
-        said = repr(sorted((name, repr(value)) for name, value in words.items()))
+        said = PLACE_IN_MEMORY.sub("", repr(sorted((name, repr(value)) for name, value in words.items())))
         words.setdefault("schedule_id", f"{task_name}:{zlib.crc32(said.encode()):08x}")
         yield ScheduledTask(task_name=task_name, **words)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from taskiq import TaskiqEvents
+from taskiq.message import TaskiqMessage
 from taskiq.scheduler.scheduled_task import ScheduledTask
 
 from disque.client import Disque, UnavailableError
@@ -144,6 +145,43 @@ def test_ids_stay_the_same_as_long_as_what_they_stand_for() -> None:
     first, second = ([one.schedule_id for one in labelled("report", {"schedule": [{"cron": spec}]})] for spec in "12")
     again = [one.schedule_id for one in labelled("report", {"schedule": [{"cron": "1"}]})]
     assert first == again != second
+
+
+def test_an_id_does_not_change_with_where_an_object_is_in_memory() -> None:
+    def found(check: object, types: set[type[Exception]]) -> list[str]:
+        labels = {"schedule": [{"cron": "1"}], "check": check, "types_of_exceptions": types}
+        return [one.schedule_id for one in labelled("report", labels)]
+
+    check, again = (lambda: None for _ in range(2))
+    assert repr(check) != repr(again)
+    assert found(check, {ValueError}) == found(again, {ValueError, KeyError})
+
+
+def test_labels_are_said_as_in_each_other_message(client: Disque, url: str) -> None:
+    labels = {"retry_on_error": True, "blob": b"\xff", "count": 3, "hook": print}
+
+    async def main() -> list[TaskiqMessage]:
+        broker = DisqueBroker(url)
+        source = DisqueScheduleSource(broker)
+        schedule = [{"cron": "* * * * *", "schedule_id": "minutes"}]
+        words = {**labels, "types_of_exceptions": [ValueError], "schedule": schedule}
+        task = broker.register_task(lambda: None, "nothing", **words)
+        await source.startup()
+        client.run_schedule("taskiq:minutes")
+        for name in ("schedule", "types_of_exceptions"):
+            del task.labels[name]
+        await task.kiq()
+        listening = broker.listen()
+        messages = [broker.formatter.loads((await anext(listening)).data) for _ in range(2)]
+        await listening.aclose()
+        await broker.shutdown()
+        return messages
+
+    [ticked, sent] = asyncio.run(main())
+    for message in (ticked, sent):
+        message.parse_labels()
+    assert ticked.labels == {**sent.labels, "schedule_id": "minutes"}
+    assert ticked.labels == {**labels, "hook": str(print), "schedule_id": "minutes"}
 
 
 @pytest.mark.parametrize(
