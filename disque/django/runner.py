@@ -160,8 +160,11 @@ class Runner:
         """Give a task back that has raised."""
         told = records.error_of(error)
         is_last = job.nacks + 1 >= self.backend.parsed.tries
-        if is_last:
-            task_finished.send(type(self.backend), task_result=records.failed(result, told, records.now()))
-        else:
+        if not is_last:
             LOG.warning("task %s is tried again: %r", job.id, error)
         self.backend.client.give_back([job.id], job.node, error=records.error_text(told), dead=is_last)
+        if is_last:
+            try:
+                raise error  # noqa: TRY301 - receivers log the exception that is handled: Django's own does
+            except BaseException:  # noqa: BLE001 - it is on record already
+                task_finished.send(type(self.backend), task_result=records.failed(result, told, records.now()))

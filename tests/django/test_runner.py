@@ -1,6 +1,9 @@
 import json
 import logging
+import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -99,6 +102,18 @@ def test_what_is_no_task_is_a_dead_letter_with_the_reason(backend: DisqueBackend
     assert (job.body.decode(), job.origin, bool(job.error)) == (body, "default", True)
 
 
+@contextmanager
+def receiving(receive: Callable[..., None], *signals: Any) -> Iterator[None]:
+    """Let a function receive signals."""
+    for signal in signals:
+        signal.connect(receive)
+    try:
+        yield
+    finally:
+        for signal in signals:
+            signal.disconnect(receive)
+
+
 def test_receivers_hear_of_begin_and_end_and_may_fail(backend: DisqueBackend) -> None:
     heard: list[Any] = []
 
@@ -107,20 +122,30 @@ def test_receivers_hear_of_begin_and_end_and_may_fail(backend: DisqueBackend) ->
         if signal is task_finished:
             raise RuntimeError("a receiver that fails")
 
-    for signal in (task_started, task_finished):
-        signal.connect(receive)
-    try:
+    with receiving(receive, task_started, task_finished):
         one, two = tasks.add.enqueue(1), tasks.add.enqueue(2)
         work(backend)
-    finally:
-        for signal in (task_started, task_finished):
-            signal.disconnect(receive)
     assert heard == [
         (True, one.id, TaskResultStatus.RUNNING),
         (False, one.id, TaskResultStatus.SUCCESSFUL),
         (True, two.id, TaskResultStatus.RUNNING),
         (False, two.id, TaskResultStatus.SUCCESSFUL),
     ]
+
+
+def test_receivers_hear_of_a_failure_while_its_exception_is_handled(backend: DisqueBackend) -> None:
+    heard: list[Any] = []
+
+    def receive(task_result: Any, **_: Any) -> None:
+        heard.append((task_result.status, repr(sys.exception())))
+        raise RuntimeError("a receiver that fails")
+
+    with receiving(receive, task_finished):
+        result = tasks.fail.enqueue("bad")
+        work(backend)
+    assert heard == [(TaskResultStatus.FAILED, "ValueError('bad')")]
+    result.refresh()
+    assert result.status == TaskResultStatus.FAILED
 
 
 class Working:
