@@ -403,6 +403,10 @@ class AsyncDisque:
         before = [task for task in self._ending if task.get_loop() is loop]
         await self.see_through(self._close(before))
 
+    def abandon(self) -> None:
+        """Close the connections of a client whose event loop is closed: there, `aclose` has nowhere to run."""
+        self._pool.abandon()
+
     async def _close(self, before: list[asyncio.Task[Any]]) -> None:
         if before:
             await asyncio.wait(before)

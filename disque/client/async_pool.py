@@ -6,6 +6,7 @@ is cancelled closes its connection.
 
 import asyncio
 import math
+import socket
 from collections import deque
 from contextlib import suppress
 from typing import Final
@@ -55,6 +56,15 @@ def half_close(connection: Connection) -> None:
             writer.write_eof()
 
 
+def close_socket(connection: Connection) -> None:
+    """Close the socket of a connection whose loop is closed: asyncio would do it there, or when it is collected."""
+    writer: asyncio.StreamWriter | None = getattr(connection, "_writer", None)
+    shown = None if writer is None else writer.get_extra_info("socket")
+    sock: socket.socket | None = getattr(shown, "_sock", None)  # uvloop has none: it has closed it with the loop
+    if sock is not None:
+        sock.close()
+
+
 class AsyncPool:
     """Connections to all nodes, of one event loop."""
 
@@ -102,6 +112,14 @@ class AsyncPool:
         for connections in idle.values():
             while connections:
                 await connections.pop().disconnect()
+
+    def abandon(self) -> None:
+        """Close what is idle where nothing can be awaited: its event loop is closed."""
+        idle, self._idle = self._idle, {}
+        self._loop = None
+        for connections in idle.values():
+            while connections:
+                close_socket(connections.pop())
 
     async def _talk(
         self, connection: Connection, step: Exchange, outcome: Outcome, interrupt: AsyncInterrupt | None

@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 import sys
-import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from itertools import islice
@@ -125,7 +124,7 @@ class App:
         self.middlewares: list[Middleware] = []
         self.instead: Door | None = None
         self._lifespan: Lifespan | None = None
-        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncDisque] = weakref.WeakKeyDictionary()
+        self._clients: dict[asyncio.AbstractEventLoop, AsyncDisque] = {}
         self._blocking: Disque | None = None
         self.builtins: dict[str, Task[Any, Any]] = {groups.NAME: groups.collector(self, self.door, self.now_s)}
 
@@ -333,8 +332,16 @@ class App:
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
+            self._let_go()
             client = self._clients[loop] = AsyncDisque(self.config)
         return client
+
+    def _let_go(self) -> None:
+        """Close clients whose event loops are closed: `asyncio.run` and `async_to_sync` have one for each call."""
+        for loop in list(self._clients):
+            client = self._clients.pop(loop, None) if loop.is_closed() else None
+            if client is not None:
+                client.abandon()
 
     @property
     def inspect(self) -> Inspector:
@@ -362,6 +369,7 @@ class App:
 
     async def aclose(self) -> None:
         """Close the connections of this event loop, and the blocking ones. The app can be used again."""
+        self._let_go()
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.aclose()

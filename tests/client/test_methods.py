@@ -17,5 +17,5 @@ def test_both_clients_have_the_same_methods() -> None:
     blocking = {name for name in vars(Disque) if not name.startswith("_")}
     asynchronous = {name for name in vars(AsyncDisque) if not name.startswith("_")}
     assert blocking - asynchronous == {"close", "redis"}
-    cancelled = {"perform", "begin_ending", "see_through"}
+    cancelled = {"abandon", "perform", "begin_ending", "see_through"}
     assert asynchronous - blocking == {"aclose", *cancelled}, "what is asyncio may be given up halfway, or must not be"

@@ -1,6 +1,7 @@
 """Apps: tasks are registered, typed, enqueued with and without asyncio, through middleware."""
 
 import asyncio
+import gc
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -333,6 +334,35 @@ def test_jobs_reach_a_node_from_loops_and_threads(shop: Shop) -> None:
 
     asyncio.run(second())
     app.blocking_client.close()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # what Python says of a loop that is closed with connections
+def test_connections_of_closed_loops_are_closed_when_there_is_another_loop(shop: Shop) -> None:
+    app = shop.app
+    sockets: list[Any] = []
+
+    @app.task
+    async def nothing() -> None: ...
+
+    async def call() -> None:
+        await nothing.enqueue()
+        [idle] = app.client._pool._idle.values()
+        writers = [one._writer for one in idle]  # redis-py has no other way to it
+        sockets.extend(writer.get_extra_info("socket") for writer in writers if writer is not None)
+
+    for number in range(3):
+        asyncio.run(call())
+        assert [one.fileno() == -1 for one in sockets] == [True] * number + [False]
+        assert len(app._clients) == 1
+
+    async def last() -> None:
+        await app.aclose()
+
+    asyncio.run(last())
+    assert [one.fileno() for one in sockets] == [-1] * 3
+    assert not app._clients
+    sockets.clear()
+    gc.collect()
 
 
 def test_where_an_app_is() -> None:
