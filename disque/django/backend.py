@@ -71,7 +71,7 @@ class DisqueBackend(BaseTaskBackend):
             records.body(result),
             at=at_s,
             priority=PRIORITY_0 + task.priority,
-            tries=options.tries - 1 + options.crashes,
+            tries=options.tries - 1 + options.crashes,  # a worker that gets it sees which of the two it was
             backoff=options.backoff,
             retain=options.retain,
             ttl=ttl_beyond(options.ttl, 0.0 if at_s is None else at_s - time.time()),

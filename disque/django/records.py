@@ -20,6 +20,8 @@ from disque.django.api import Task, TaskError, TaskResult, TaskResultStatus
 #: Nodes keep so many bytes of an error, and of what is said of the progress.
 ERROR_MOST: Final = 4096
 PROGRESS_MOST: Final = 1024
+#: Why a task has failed that nobody has given back.
+DIED: Final = "its workers have died, or took longer than their lease"
 
 
 @dataclass(frozen=True)
@@ -182,5 +184,5 @@ def read_error(text: str | None) -> tuple[Any, datetime | None]:
     try:
         return TaskError(exception_class_path=path, traceback=trace), moment(when)
     except ValueError:
-        shown = text or "its workers have died, or took longer than their lease"
+        shown = text or DIED
         return TaskError(exception_class_path="builtins.RuntimeError", traceback=shown), None

@@ -114,15 +114,16 @@ class Runner:
     def _run(self, job: Job, worker: str) -> None:
         """Run the task of one job. Raises DisqueError when its end cannot be told."""
         client, backend = self.backend.client, self.backend
+        if job.additional_deliveries >= backend.parsed.crashes:
+            self._bury(job, RuntimeError(records.DIED), "task %s of queue %r has failed: %s")
+            return
         again = job.nacks + job.additional_deliveries > 0
         before = client.result(job.id) if again else None
         attempts = records.Attempts.unpacked(before.progress if before else None).begun(worker, records.now())
         try:
             result = records.running(records.read(job.body, job.id, backend.alias), attempts)
         except Exception as wrong:  # noqa: BLE001 - whatever is wrong with it, it stays so
-            text = "job %s of queue %r is no task that is known here: %s"
-            LOG.error(text, job.id, job.queue, wrong)  # noqa: TRY400 - the text of the error says it all
-            client.give_back([job.id], job.node, error=records.error_text(records.error_of(wrong)), dead=True)
+            self._bury(job, wrong, "job %s of queue %r is no task that is known here: %s")
             return
         if before is not None and before.error is not None:
             result.errors.append(records.read_error(before.error)[0])
@@ -155,6 +156,11 @@ class Runner:
             if os.getpid() != pid:
                 os._exit(1)  # a child that the function has forked comes back: the parent has the task
             close_old_connections()
+
+    def _bury(self, job: Job, error: Exception, text: str) -> None:
+        """Make a dead letter of a job that does not begin."""
+        LOG.error(text, job.id, job.queue, error)
+        self.backend.client.give_back([job.id], job.node, error=records.error_text(records.error_of(error)), dead=True)
 
     def _fail(self, result: Any, job: Job, error: BaseException) -> None:
         """Give a task back that has raised."""

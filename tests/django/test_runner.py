@@ -74,6 +74,30 @@ def test_one_that_succeeds_later_knows_its_attempts(backend: DisqueBackend) -> N
     assert result.started_at < result.last_attempted_at
 
 
+def die(backend: DisqueBackend, queue: str, times: int) -> None:
+    """So many workers die of the task in a queue."""
+    for _ in range(times):
+        [job] = backend.client.get(queue, nohang=True)
+        backend.client.enqueue(job.id)
+
+
+@pytest.mark.parametrize("options", [{"TRIES": 5, "CRASHES": 2}])
+def test_a_task_of_which_workers_die_has_failed_however_often_it_may_raise(backend: DisqueBackend) -> None:
+    good, bad = tasks.add.using(queue_name="mails").enqueue(1), tasks.add.enqueue(2)
+    die(backend, "mails", 1)
+    die(backend, "default", 2)
+    work(backend)
+    good.refresh()
+    assert good.return_value == 2
+    bad.refresh()
+    assert (bad.status, bad.attempts) == (TaskResultStatus.FAILED, 0)
+    assert bad.errors[0].traceback == "RuntimeError: its workers have died, or took longer than their lease\n"
+    backend.client.revive(bad.id)
+    work(backend)
+    bad.refresh()
+    assert bad.return_value == 3
+
+
 @pytest.mark.parametrize(
     ("task", "error", "text"),
     [
