@@ -182,4 +182,6 @@ def source_schema(wanted: StructType) -> StructType:
         text_body = field.name.lower() == "body" and field.dataType == StringType()
         if field.dataType != given and not text_body:
             raise ColumnError(f"column {field.name!r} is {given.simpleString()}, not {field.dataType.simpleString()}")
+        if not field.nullable:  # Spark would refuse what the tasks give
+            raise ColumnError(f"column {field.name!r} is NOT NULL: leave that away, what is read may be NULL for Spark")
     return wanted

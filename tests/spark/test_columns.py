@@ -135,6 +135,10 @@ class TestReads:
         with pytest.raises(ColumnError, match="'headers' is map<string,string>"):
             source_schema(schema("headers numbers"))
 
+    def test_what_must_not_be_null_is_refused(self) -> None:
+        with pytest.raises(ColumnError, match="column 'id' is NOT NULL: leave that away"):
+            source_schema(StructType([StructField("id", StringType(), nullable=False)]))
+
     def test_others_are_refused(self) -> None:
         with pytest.raises(ColumnError, match="did you mean 'nacks'"):
             source_schema(schema("nack int"))
