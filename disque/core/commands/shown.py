@@ -7,13 +7,15 @@ megabytes costs no more than a short one.
 from collections.abc import Sequence
 from typing import Final
 
-from disque.core.config.settings import SECRETS
+from disque.core.config.settings import SECRETS, SETTINGS
 from disque.core.model.command import Command
 
 #: Words of a request, and bytes of a word.
 MAX_ARGS: Final = 32
 MAX_ARG_BYTES: Final = 128
 REDACTED: Final = b"(redacted)"
+#: Settings whose values are shown. Others may be secret settings of a newer version or of Redis, or misspelt ones.
+PLAIN: Final = frozenset(setting.name for setting in SETTINGS if not setting.secret and setting.name != "user")
 #: Commands of which no word is shown.
 SECRET_COMMANDS: Final = frozenset({b"auth", b"hello"})
 
@@ -47,9 +49,11 @@ def visible(row: Command, args: list[bytes]) -> list[bytes]:
     if len(args) > 2 and (row.name == b"acl" or (row.name == b"command" and as_name(args[1]).startswith("getkeys"))):
         return [args[0], cut_arg(args[1]), *[REDACTED] * min(len(args) - 2, MAX_ARGS - 2)]
     shown = cut_args(args)
-    if row.name == b"config":
+    if row.name == b"config" and len(args) > 1:
+        is_set = as_name(args[1]) == "set"
         for at in range(3, len(shown)):
-            if as_name(args[at - 1]) in SECRETS:
+            name = as_name(args[at - 1])
+            if name in SECRETS or (is_set and at % 2 and name not in PLAIN):
                 shown[at] = REDACTED
     return shown
 

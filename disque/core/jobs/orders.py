@@ -18,7 +18,7 @@ from disque.core.jobs.census import SPOKEN
 from disque.core.jobs.figures import DIGITS_MOST, number, numbers_of, words_of
 from disque.core.model.claims import WRITE
 from disque.core.model.ends import CANCELLED
-from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, QUEUED, SPENT, Job
+from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, QUEUED, SPENT, Job
 from disque.core.model.jobid import SHARDS, valid
 from disque.core.model.queue import ELSEWHERE
 from disque.core.model.user import User, of_queues
@@ -203,7 +203,7 @@ def where(node: "Node", job_id: bytes) -> int:
         return UNKNOWN
     if job.state == QUEUED:
         return QUEUED_HERE
-    return OUT_HERE if job.flags & LEASE_OWNER and job.place < ELSEWHERE else COPY
+    return OUT_HERE if job.flags & SPOKEN and job.place < ELSEWHERE else COPY
 
 
 def do_these(node: "Node", asked: "Asked", now_ms: int) -> None:

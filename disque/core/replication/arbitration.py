@@ -366,9 +366,13 @@ def is_out_here(job: Job, until_ms: int, now_ms: int) -> bool:
 
     Then it is no job that is put off, though a node that stops says back what it was told when this one stopped.
     """
-    is_spoken_for = job.flags & (LEASE_OWNER | LEASE_RELAYED) > 0 and job.requeue_ms > now_ms
     is_the_same = job.place < ELSEWHERE and until_ms <= job.requeue_ms + LONGER_MS
-    return job.flags & (DELIVERED | DEFERRED) == DELIVERED and is_spoken_for and is_the_same
+    return job.flags & (DELIVERED | DEFERRED) == DELIVERED and is_spoken_for(job, now_ms) and is_the_same
+
+
+def is_spoken_for(job: Job, now_ms: int) -> bool:
+    """Whether this node knows, or was told, why ``job`` waits until its time."""
+    return job.flags & (LEASE_OWNER | LEASE_RELAYED) > 0 and job.requeue_ms > now_ms
 
 
 def speak_no_more(node: "Node", job: Job, number: int) -> None:
@@ -403,9 +407,9 @@ def held(
             if number != HANDED_ON:  # else it was handed to this queue
                 node.take_out(job, now_ms)
                 wait(node, job, until_ms, 0, now_ms)
-        elif (job.flags & BACKUP and number == IN_MY_STEAD) or (job.place >= ELSEWHERE and not number):
-            # Its own time is that of a copy of which nothing is heard: it must not be told to others. Or the job was
-            # handed on from here, and has arrived: whoever has it speaks for it from now on.
+        elif (number == IN_MY_STEAD and not is_spoken_for(job, now_ms)) or (job.place >= ELSEWHERE and not number):
+            # Its own time is that of a copy of which nothing is heard, a RETRY: it is not told to others, and does not
+            # make a delay longer. Or the job was handed on from here, and has arrived: whoever has it speaks for it.
             node.drop_vote(job_id)
             job.flags &= ~BACKUP
             wait(node, job, until_ms, job.flags & DEFERRED, now_ms)

@@ -63,6 +63,8 @@ def test_password_and_secret_are_the_settings_that_are_hidden() -> None:
         ("CONFIG", "SET", "timeout", 1, "requirepass", SECRET, "cluster-secret", SECRET),
         ("CONFIG", "SET", "timeout", "requirepass", SECRET),
         ("CONFIG", "SET", "a", "requirepass", SECRET * 100),
+        ("CONFIG", "SET", "user", b"x on >" + SECRET),
+        ("CONFIG", "SET", "timeout", 7, "tls-key-file-pass", SECRET),
     ],
 )
 def test_no_secret_is_shown_wherever_it_stands(request_words: tuple[bytes | str | int, ...]) -> None:

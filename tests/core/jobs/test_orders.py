@@ -7,7 +7,7 @@ import pytest
 from cluster.membership import Member
 from cluster.messages import MOVED, SETACK, SURVEY, SURVEYED
 from disque.core.jobs import orders
-from disque.core.model.job import IN_LINE
+from disque.core.model.job import IN_LINE, LEASE_OWNER, LEASE_RELAYED
 from disque.core.model.jobid import SHARDS
 from tests.core.support import MYSELF, UNKNOWN_ID, Bench, Client, all_jobs, foreign_id, repljob
 
@@ -76,6 +76,9 @@ class TestById:
         assert client.get("r") == [out]
         bench.hear(peer, repljob(peer.id))
         assert ask(orders.WHERE, queued, out, delayed, foreign_id(), UNKNOWN_ID) == (b"32210",)
+        job = bench.job(delayed)
+        job.flags = job.flags & ~LEASE_OWNER | LEASE_RELAYED  # as after a start
+        assert ask(orders.WHERE, delayed) == (b"2",)
 
     def test_one_that_waits_for_its_copies_or_is_done_is_not_known(self, client: Client, ask: Asker) -> None:
         done = client.add("q", "body", "REPLICATE", 1)
