@@ -1,7 +1,8 @@
 """The process of a function that computes: ``python -m disque.tasks.cpu_child module:app``. See `cpu`.
 
-What the function prints goes to standard error, since standard output belongs to the frames. Signals of the terminal
-are the worker's business. It ends when its standard input does: when the worker is gone.
+What the function prints goes to standard error, and its standard input is empty, since the frames come and go by those
+that the process began with. It is called in a thread, as other plain functions are: there no event loop runs. Signals
+of the terminal are the worker's business. It ends when the frames do: when the worker is gone.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from disque.client import NewJob
@@ -23,6 +25,7 @@ from disque.tasks.held import Held
 from disque.tasks.loading import load_app
 from disque.tasks.message import dump_result
 from disque.tasks.outcome import Back, of_error
+from disque.tasks.threads import Threads, let_children_end
 
 PR_SET_PDEATHSIG: Final = 1
 
@@ -31,24 +34,31 @@ def main(argv: list[str] | None = None) -> int:
     """Serve until the worker goes."""
     [place] = sys.argv[1:] if argv is None else argv
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGTSTP):
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, pass_by)
+    let_children_end(pass_by)
     with suppress(OSError, AttributeError):  # Linux: be ended with the worker, however that ends
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     source = os.fdopen(os.dup(0), "rb")
-    sink = os.fdopen(os.dup(1), "wb", buffering=0)
+    sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    with Path(os.devnull).open("rb") as empty:
+        os.dup2(empty.fileno(), 0)
     asyncio.run(serve(load_app(place), source, sink))
     return 0
 
 
-async def serve(app: App, source: BinaryIO, sink: BinaryIO | Any) -> None:  # noqa: ANN401 - a file without buffer
+def pass_by(_number: int, _frame: object) -> None:
+    """Do nothing about a signal. What is ignored would be so in programs, too, that the function starts."""
+
+
+async def serve(app: App, source: BinaryIO, sink: BinaryIO) -> None:
     """Run what comes, one after the other."""
     loop = asyncio.get_running_loop()
-    execution = Execution(app, None, None, no_next_job)
+    execution = Execution(app, Threads(1), None, no_next_job)
     async with app.alive():
         while (words := await loop.run_in_executor(None, receive, source)) is not None:
-            said = await answer(app, execution, words, lambda text: sink.write(frame({"progress": text})))
-            sink.write(frame(said))
+            said = await answer(app, execution, words, lambda text: send(sink, {"progress": text}))
+            send(sink, said)
 
 
 def receive(source: BinaryIO) -> dict[str, Any] | None:
@@ -57,6 +67,12 @@ def receive(source: BinaryIO) -> dict[str, Any] | None:
     if len(head) < HEAD.size:
         return None
     return unframe(source.read(HEAD.unpack(head)[0]))
+
+
+def send(sink: BinaryIO, words: dict[str, Any]) -> None:
+    """Send a frame."""
+    sink.write(frame(words))
+    sink.flush()
 
 
 async def no_next_job(job: NewJob) -> str:

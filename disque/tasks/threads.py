@@ -8,7 +8,8 @@ The race is with the end of the function: an exception that comes late must not 
 whatever is still on its way when the function has ended is taken back.
 
 A function that forks and lets the child return would leave a second worker behind that believes to have the same jobs:
-such a child is ended at once.
+such a child is ended at once. A child that does what it was made for, as those of `multiprocessing` do, ends at
+SIGTERM, which here is told to the worker.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ import contextvars
 import ctypes
 import os
 import queue
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -78,6 +80,28 @@ def call(run: ThreadRun, function: Callable[[], Any]) -> Ended:
     except BaseException as error:  # noqa: BLE001 - SystemExit ends a job, not the worker
         return None, error
     return value, None
+
+
+def let_children_end(handler: Callable[[int, Any], object]) -> None:
+    """Let children that functions fork end at SIGTERM, which ``handler`` takes in this process.
+
+    SIGTERM waits while the process forks: one that reached the child before it ends by that would be lost.
+    """
+    before = threading.local()
+
+    def hold() -> None:
+        before.mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+    def go_on() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before.mask)
+
+    def begin() -> None:
+        if signal.getsignal(signal.SIGTERM) is handler:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.set_wakeup_fd(-1)  # else signals of the child would be told to the event loop of this process
+        go_on()
+
+    os.register_at_fork(before=hold, after_in_parent=go_on, after_in_child=begin)
 
 
 class Threads:

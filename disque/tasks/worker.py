@@ -47,7 +47,7 @@ from disque.tasks.slots import Slots
 from disque.tasks.taking import Order, Pace, flow
 from disque.tasks.taking import held as held_of
 from disque.tasks.task import Task
-from disque.tasks.threads import Threads
+from disque.tasks.threads import Threads, let_children_end
 from disque.tasks.watchdog import Watchdog
 
 LOG: Final = logging.getLogger("disque.tasks")
@@ -309,6 +309,7 @@ class Worker:
 
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
+        let_children_end(stop)
         loop.add_signal_handler(signal.SIGTSTP, self.hush)
         loop.add_signal_handler(signal.SIGCONT, self.resume)
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import multiprocessing
 import os
+import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -52,6 +54,35 @@ def square(number: int) -> int:
     if number == -4:
         time.sleep(1000)
     return number * number
+
+
+def ends_a_child() -> int | None:
+    """Begin a process as `multiprocessing` does, and end it: its exit code."""
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(1000,))
+    child.start()
+    child.terminate()
+    child.join(20)
+    return child.exitcode
+
+
+@app.task(retain=60)
+def ends_a_child_of_the_worker() -> int | None:
+    return ends_a_child()
+
+
+@app.task(retain=60, cpu=True, timeout=120)
+def surroundings() -> dict[str, object]:
+    """What a function finds in a process of its own."""
+    with subprocess.Popen(["sleep", "1000"]) as program:
+        program.terminate()
+        ended = program.wait(20)
+    cat = subprocess.run(["cat"], capture_output=True, timeout=20, check=True)
+    return {
+        "stdin": cat.stdout.decode() + sys.stdin.read(),
+        "program": ended,
+        "child": ends_a_child(),
+        "asyncio.run": asyncio.run(asyncio.sleep(0, "run")),
+    }
 
 
 @app.task

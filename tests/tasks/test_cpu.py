@@ -1,6 +1,7 @@
 """Functions that compute, in processes of their own."""
 
 import asyncio
+import signal
 from typing import Any
 
 import pytest
@@ -15,14 +16,14 @@ from tests.tasks.shop_app import app
 PLACE = "tests.tasks.shop_app:app"
 
 
-def run_of(number: object) -> Run:
-    held = Held("D-1", "q", Message("square", [number], {}).encode("json"), None, None, 1e9)
+def run_of(task: str, *args: object) -> Run:
+    held = Held("D-1", "q", Message(task, list(args), {}).encode("json"), None, None, 1e9)
     read(app, held)
     return begin(held, 0.0, 0.0)
 
 
 async def call(pool: CpuPool, number: object) -> Any:
-    run = run_of(5)
+    run = run_of("square", 5)
     body = Message("square", [number], {}).encode("json")
     try:
         return await pool.run(body, run), run.jobs[0].progress
@@ -51,6 +52,18 @@ def test_a_process_is_used_again_and_one_that_dies_is_replaced() -> None:
         assert await call(pool, 3) == (9, "squaring 3")
         await pool.close()
         assert child.process.returncode is not None
+
+    asyncio.run(scene())
+
+
+def test_programs_children_and_event_loops_in_a_process() -> None:
+    async def scene() -> None:
+        pool = CpuPool(PLACE, 1)
+        run = run_of("surroundings")
+        found = await pool.run(run.jobs[0].body, run)
+        by_signal = -signal.SIGTERM
+        assert found == {"stdin": "", "program": by_signal, "child": by_signal, "asyncio.run": "run"}
+        await pool.close()
 
     asyncio.run(scene())
 

@@ -263,6 +263,15 @@ def test_a_function_that_blocks_the_loop_is_named(app: App, work: MakeWorker) ->
     assert "time.sleep(seconds)" in log
 
 
+def test_a_child_of_a_function_ends_at_a_signal_that_the_worker_would_take(app: App, work: MakeWorker) -> None:
+    work()
+
+    async def scene() -> None:
+        assert await (await shop_app.ends_a_child_of_the_worker.enqueue()).result(30) == -signal.SIGTERM
+
+    play(app, scene())
+
+
 def test_functions_that_compute(app: App, work: MakeWorker) -> None:
     worker = work("--cpus", "2")
 
