@@ -9,8 +9,7 @@ from disque.core.jobs.figures import DIGITS_MOST, numbers_of
 from disque.core.model import ends as model
 from disque.core.model.claims import EITHER
 from disque.core.model.extra import Extra
-from disque.core.model.job import ACKED, ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, QUEUED, WAIT_REPL, Job
-from disque.core.model.queue import ELSEWHERE
+from disque.core.model.job import ACKED, ACTIVE, DEFERRED, DELIVERED, QUEUED, WAIT_REPL, Job
 from disque.core.model.survey import Answers, Asked, Words
 from disque.core.replication import ends, generations, surveys
 
@@ -73,8 +72,7 @@ def state(job: Job, *, is_dead: bool) -> int:
         return model.DEAD_LETTER
     if job.state == QUEUED:
         return WAITS
-    is_held = job.flags & (LEASE_OWNER | DELIVERED) == LEASE_OWNER and job.place < ELSEWHERE  # DEQUEUE
-    if job.state == ACTIVE and (job.flags & DEFERRED or is_held):
+    if job.state == ACTIVE and job.flags & DEFERRED:
         return DELAYED
     return RUNS if job.flags & DELIVERED or not job.delay else DELAYED
 

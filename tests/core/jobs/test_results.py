@@ -119,13 +119,3 @@ def test_it_is_asked_of_all_nodes() -> None:
     bench.hear(bench.peers[0], (SURVEYED, number, words(DONE, 0, b"value")))
     reply = client.read()
     assert reply[reply.index(b"result") + 1] == b"value"
-
-
-def test_a_job_that_was_taken_out_of_its_queue_is_delayed_not_in_flight(bench: Bench) -> None:
-    client = bench.client()
-    job_id = client.add("q")
-    client("DEQUEUE", job_id)
-    assert client("RESULT", job_id)[5] == b"delayed"
-    client("ENQUEUE", job_id)
-    assert client.get("q") == [job_id]
-    assert client("RESULT", job_id)[5] == b"in-flight"
