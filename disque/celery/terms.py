@@ -79,13 +79,18 @@ def life(message: Raw, options: Options, queue_ttl_s: float | None, delay_s: flo
 
 
 def eta_of(message: Raw) -> float | None:
-    """When a task is to run, in seconds since 1970; None where that is not said, or not in which time zone."""
+    """When a task is to run, in seconds since 1970; None where that is not said.
+
+    Without a time zone it is in UTC, whatever the configuration says: that is how workers read it.
+    """
     eta = (message.get("headers") or {}).get("eta")
     try:
         when = datetime.fromisoformat(eta) if isinstance(eta, str) else eta
     except ValueError:
         return None
-    return when.timestamp() if isinstance(when, datetime) and when.tzinfo is not None else None
+    if not isinstance(when, datetime):
+        return None
+    return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()
 
 
 def delay_of(message: Raw) -> float:

@@ -3,6 +3,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from celery.utils.time import maybe_iso8601, maybe_make_aware
 
 from disque.celery import terms
 from disque.celery.options import FOREVER_S, Options
@@ -47,8 +48,14 @@ class TestJobOptions:
 
         assert terms.job_options(message({"eta": at(90, ZoneInfo("Asia/Tokyo"))}), Options())["delay"] == 90
 
+    @pytest.mark.parametrize("zone", [None, "UTC", "Asia/Tokyo"])
+    def test_an_eta_without_a_time_zone_is_what_a_worker_takes_it_for(self, zone: str | None) -> None:
+        one = message({"eta": "2027-01-15T08:01:30"})
+        assert terms.job_options(one, Options())["delay"] == 90
+        assert terms.eta_of(one) == maybe_make_aware(maybe_iso8601(one["headers"]["eta"]), zone).timestamp()
+
     @pytest.mark.parametrize("eta", [at(0), at(-5), "soon", None, 17, "2027-01-15T08:00:00"])
-    def test_what_is_over_or_in_no_time_zone_is_not_held(self, eta: Any) -> None:
+    def test_what_is_over_or_no_time_is_not_held(self, eta: Any) -> None:
         one = message({"eta": eta})
         assert "delay" not in terms.job_options(one, Options())
         assert "held" not in one
