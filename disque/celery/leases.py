@@ -4,6 +4,9 @@ A thread does it, which is there while there is something to keep: an event loop
 under Celery's pool of processes a timer of the loop does it: that loop is never busy, and its process forks. So a
 message stays with a consumer as long as its process lives, however long its work takes, and comes to another one a
 lease after that process has died.
+
+Under gevent and eventlet that thread is a greenlet, which waits for tasks to yield. A real thread could not share the
+client with them, whose sockets belong to the loop of one thread.
 """
 
 import threading
