@@ -169,8 +169,8 @@ class Runner:
         if not is_last:
             LOG.warning("task %s is tried again: %r", job.id, error)
         self.backend.client.give_back([job.id], job.node, error=records.error_text(told), dead=is_last)
-        if is_last:
+        if is_last:  # receivers log the exception that is being handled: Django's own does
             try:
-                raise error  # noqa: TRY301 - receivers log the exception that is handled: Django's own does
+                raise error  # noqa: TRY301 - for them
             except BaseException:  # noqa: BLE001 - it is on record already
                 task_finished.send(type(self.backend), task_result=records.failed(result, told, records.now()))
