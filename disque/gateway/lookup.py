@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from disque.client import DisqueError, UnavailableError
+from disque.client import DisqueError, NodeInfo, UnavailableError
 from disque.client.ends import Result
 from disque.client.replies import JobInfo
 from disque.gateway import circuit
@@ -22,13 +22,19 @@ async def find(cluster: Cluster, job_id: bytes) -> JobInfo | None:
     """
     if cluster.client.router.count() == 1:
         return await cluster.client.show(job_id)
+    found = await served(cluster, job_id)
+    return None if found is None else found[1]
+
+
+async def served(cluster: Cluster, job_id: bytes) -> tuple[NodeInfo, JobInfo] | None:
+    """The node that serves a job, and what it knows of it; None if no node has it. Raises DisqueError."""
     answers = await cluster.at_each(lambda client: client.show(job_id))
-    found = [info for _, info in answers if isinstance(info, dict)]
+    found = [(node, info) for node, info in answers if isinstance(info, dict)]
     if not found:
         for _, answer in answers:
             if isinstance(answer, DisqueError) and answer.code != UnavailableError.code:
                 raise answer
-    return max(found, key=knowledge, default=None)
+    return max(found, key=lambda one: knowledge(one[1]), default=None)
 
 
 def knowledge(info: JobInfo) -> tuple[int, int, int]:

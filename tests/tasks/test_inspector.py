@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from disque.client import AsyncDisque, CommandError
+from disque.client import AsyncDisque, BadIdError, CommandError
+from disque.client.config import Address
 from disque.tasks import JobFailedError
 from disque.tasks.inspector import Inspector, call_of, view_of
 from tests.tasks.support import Shop
@@ -93,6 +94,38 @@ def test_nodes_that_do_not_answer_are_left_out(shop: Shop) -> None:
             assert len(await inspector._each(lambda node: node.ping())) == 1
             [text] = inspector.left_out
             assert text.startswith("without 127.0.0.1:1: ")
+
+    asyncio.run(scene())
+
+
+def test_what_is_held_back_runs_once_and_what_runs_is_left_alone(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two names of one node stand for two nodes: each has a copy of every job."""
+
+    async def scene() -> None:
+        async with AsyncDisque(shop.config) as client:
+            inspector = Inspector(client)
+            asked: list[list[str]] = []
+            enqueue = inspector._enqueue
+
+            async def noted(address: Address, ids: list[str]) -> list[object]:
+                asked.append(ids)
+                return await enqueue(address, ids)
+
+            async def two_nodes(_: object) -> list[Address]:
+                return [client.config.nodes[0]] * 2
+
+            monkeypatch.setattr(inspector, "_enqueue", noted)
+            monkeypatch.setattr(inspector, "_each", two_nodes)
+            runs, waits = await client.add(shop.queue, "1"), await client.add(f"{shop.queue}-2", "2")
+            assert await client.get(shop.queue)
+            later = await client.add(shop.queue, "3", delay=1000)
+            assert await inspector.run_now(runs, waits, later, later) == 1
+            assert asked == [[later], []]
+            assert [job.id for job in await client.get(shop.queue, count=5)] == [later]
+            monkeypatch.undo()
+            with pytest.raises(BadIdError):
+                await inspector.run_now("x")
+            assert await inspector.run_now() == 0
 
     asyncio.run(scene())
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from disque.client import AsyncDisque, DisqueError, NewJob, Swept
 from disque.client.replies import JobInfo
-from disque.gateway import ids, lookup
+from disque.gateway import holders, ids, lookup
 from disque.gateway.cluster import Cluster
 from disque.gateway.dashboard.adding import kept
 from disque.gateway.dashboard.form import jobs
@@ -134,23 +134,15 @@ async def move(cluster: Cluster, job_ids: list[bytes], form: Form) -> int:
 
 
 async def run(cluster: Cluster, job_ids: list[bytes], form: Form) -> int:
-    """ENQUEUE: into the queue now, at a node that has it."""
+    """ENQUEUE: what is held back goes into its queue now."""
     del form
-    return await at_holders(cluster, job_ids, lambda client, some: client.enqueue(*some))
+    return await holders.run_now(cluster, job_ids)
 
 
 async def delete(cluster: Cluster, job_ids: list[bytes], form: Form) -> int:
     """CANCEL WAITING: only jobs that no consumer has."""
     del form
     return await cluster.client.cancel(*job_ids, waiting=True)
-
-
-async def at_holders(
-    cluster: Cluster, job_ids: list[bytes], do: Callable[[AsyncDisque, list[bytes]], Awaitable[int]]
-) -> int:
-    """Do at all nodes what only one that has a job does; each job counts once."""
-    answers = await cluster.at_each(lambda client: do(client, job_ids))
-    return min(len(job_ids), sum(answer for _, answer in answers if isinstance(answer, int)))
 
 
 Some = Callable[[Cluster, list[bytes], Form], Awaitable[int]]

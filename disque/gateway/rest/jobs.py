@@ -7,7 +7,7 @@ from disque.client import NewJob, json_body, replies
 from disque.client.ends import Fate
 from disque.client.errors import typed
 from disque.client.values import duration_word, name_word
-from disque.gateway import ids, lookup
+from disque.gateway import holders, ids, lookup
 from disque.gateway.asgi import unless_gone
 from disque.gateway.rest.operation import Ask, Operation, Result, bad, unknown
 from disque.gateway.rest.schema import anything, array, boolean, integer, number, record, string
@@ -132,20 +132,10 @@ async def nack(ask: Ask) -> Result:
     """POST /jobs/{id}/nack."""
     given = ask.body or {}
     try:
-        count = await at_holder(ask, lambda client, job_id: client.nack(job_id, **given))
+        count = await holders.at_holder(ask.cluster, ask.job_id(), lambda client, one: client.nack(one, **given))
     except ValueError as error:
         raise bad(str(error)) from None
     return Result({"count": count})
-
-
-async def at_holder(ask: Ask, do: Any) -> int:  # noqa: ANN401 - a method of the client, whatever it takes
-    """Do something with a job that only a node that has it can do: at others if the first one does not know it."""
-    job_id = ask.job_id()
-    done: int = await do(ask.cluster.client, job_id)
-    if done or ask.cluster.client.router.count() == 1:
-        return done
-    answers = await ask.cluster.at_each(lambda client: do(client, job_id))
-    return max((answer for _, answer in answers if isinstance(answer, int)), default=0)
 
 
 async def extend(ask: Ask) -> Result:
@@ -155,8 +145,8 @@ async def extend(ask: Ask) -> Result:
 
 
 async def run_now(ask: Ask) -> Result:
-    """POST /jobs/{id}/run: put it into its queue now."""
-    return Result({"count": await at_holder(ask, lambda client, job_id: client.enqueue(job_id))})
+    """POST /jobs/{id}/run: put it into its queue now, if it is held back."""
+    return Result({"count": await holders.run_now(ask.cluster, [ask.job_id()])})
 
 
 async def move(ask: Ask) -> Result:
@@ -302,7 +292,7 @@ OPERATIONS: Final = (
         body=record({"progress": string("how far the work has come", maxLength=1024)}),
         wants=record({"lease_seconds": integer()}),
     ),
-    Operation("POST", "/jobs/{id}/run", run_now, "Put it into its queue now", wants=COUNT),
+    Operation("POST", "/jobs/{id}/run", run_now, "Put it into its queue now, if it is held back", wants=COUNT),
     Operation(
         "POST",
         "/jobs/{id}/move",
