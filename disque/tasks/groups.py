@@ -4,8 +4,8 @@ A group has no state of its own anywhere. Its members are jobs whose ends are ke
 one more job, the collector: a call of a task that every worker has. The collector asks how the members have ended
 (WAITJOB). If some have not, it snoozes, which uses up no try, at first shortly and then for a quarter of the time that
 the group has taken so far, half a minute at most. If all are done it returns their results as a list, and what comes
-after it in the chain gets that list. If one has failed for good, the collector is a dead letter whose error names it:
-after the member was put right and revived, revive the collector.
+after it in the chain gets that list. If one has failed for good, or nobody remembers how it ended, the collector is a
+dead letter whose error names it: after the member was put right and revived, revive the collector.
 
 docs/decisions/groups.md says why not a counter.
 """
@@ -18,7 +18,7 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVa
 from disque.client import Ended
 from disque.tasks.door import Door
 from disque.tasks.errors import Dead, Snooze
-from disque.tasks.handle import Job
+from disque.tasks.handle import LOST, Job
 from disque.tasks.message import read
 from disque.tasks.options import Options
 from disque.tasks.task import AsyncTask, Bound, Call, Link, Sender, Task
@@ -32,9 +32,12 @@ R_co = TypeVar("R_co", covariant=True)
 NAME: Final = "disque:group"
 #: Ends of members are kept for so long, unless they say themselves for how long.
 RETAIN_S: Final = 86_400
-#: IDs in one WAITJOB, and how long it waits.
+#: IDs in one WAITJOB.
 IDS_MOST: Final = 1000
-WAIT_S: Final = 0.5
+#: How long it waits: a quarter of the time, too. Servers need a second to be sure that none of them knows a job, so the
+#: longest is longer; the first ones are short, since a look takes a place in the worker that members may need.
+WAIT_LEAST_S: Final = 0.5
+WAIT_MOST_S: Final = 2.0
 #: Between two looks.
 SOONEST_S: Final = 0.2
 LATEST_S: Final = 30.0
@@ -57,20 +60,31 @@ def collector(app: Grouping, door: Callable[[], Door], clock: Callable[[], float
 
     async def collect(ids: list[str], since: float) -> list[Any]:
         ended: list[Ended | None] = []
+        wait_s = within(WAIT_LEAST_S, (clock() - since) / 4, WAIT_MOST_S)
         for at in range(0, len(ids), IDS_MOST):
-            ended += await door().wait(ids[at : at + IDS_MOST], WAIT_S)
+            ended += await door().wait(ids[at : at + IDS_MOST], wait_s)
             if None in ended:
-                passed_s = max(0.0, clock() - since)
-                raise Snooze(min(max(passed_s / 4, SOONEST_S), LATEST_S), "members of the group still run")
+                raise Snooze(within(SOONEST_S, (clock() - since) / 4, LATEST_S), "members of the group still run")
         known = [one for one in ended if one is not None]
         failed = [one for one in known if not one.done]
         if failed:
-            first = failed[0]
-            reason = f"{first.id} is {first.status}" + (f": {first.error}" if first.error else "")
-            raise Dead(f"{len(failed)} of {len(known)} jobs of the group have not succeeded: {reason}")
+            raise Dead(f"{len(failed)} of {len(known)} jobs of the group have not succeeded: {told(failed[0])}")
         return [None if one.result is None else read(one.result) for one in known]
 
     return AsyncTask(app, collect, NAME, Options())
+
+
+def within(least: float, value: float, most: float) -> float:
+    """The value, or the limit that it is beyond."""
+    return min(max(value, least), most)
+
+
+def told(ended: Ended) -> str:
+    """How a member has ended that has not succeeded, as far as that is known."""
+    why = ended.error
+    if ended.status in LOST:
+        why = "no node remembers how it ended; the retain of members must be longer than the group takes"
+    return f"{ended.id} is {ended.status}" + (f": {why}" if why else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,9 @@ import asyncio
 import pytest
 
 from disque.tasks import App, JobFailedError, NotDoneError
+from disque.tasks.groups import NAME
+from disque.tasks.options import Options
+from disque.tasks.task import Bound
 from tests.tasks.support import Shop
 
 
@@ -84,6 +87,31 @@ def test_a_member_that_fails_is_named_and_both_can_be_revived() -> None:
                 t.revive(entry)
             await t.run()
             assert await job.result() == [0, 1, 2]
+
+    asyncio.run(scene())
+
+
+def test_an_end_that_was_forgotten_is_told_by_memory_and_by_a_node(shop: Shop) -> None:
+    app = shop.app
+
+    @app.task
+    async def quick() -> None: ...
+
+    async def scene() -> None:
+        async with app.testing() as t:
+            job = await app.group([quick.using(retain=2).bind(), quick.using(delay=60).bind()]).enqueue()
+            await t.run()
+            await t.advance(90)
+            with pytest.raises(JobFailedError, match=r"1 of 2 jobs .* is gone: no node remembers how it ended"):
+                await job.result()
+        async with app, shop.working():
+            [lost] = await app.enqueue_many([quick.using(delay=60).bind()])
+            await app.client.delete(lost.id)
+            long_ago = app.now_s() - 3600
+            options = Options(queue=shop.queue, retain=60)
+            collecting: Bound[object] = Bound(app.builtins[NAME], options, ([lost.id], long_ago), {})
+            with pytest.raises(JobFailedError, match=r"1 of 1 jobs .* is unknown: no node remembers how it ended"):
+                await (await collecting.enqueue()).result(30)
 
     asyncio.run(scene())
 
