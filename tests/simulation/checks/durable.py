@@ -3,6 +3,7 @@
 from typing import Any
 
 from cluster import messages as wire
+from cluster.messages import Message
 from disque.core.journal.schema import ACK, DELETE, ENDED, JOBS, SPEND
 from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Request
@@ -46,6 +47,8 @@ class Durable:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
+        #: Jobs that came to a process by hand-over.
+        self._imported: set[tuple[str, bytes]] = set()
 
     # -- replies ---------------------------------------------------------------------------------------------------
 
@@ -57,6 +60,8 @@ class Durable:
             return
         if known.id in node.copies.wanted or node.find(known.id) is None:
             return
+        if (process.name, known.id) in self._imported:
+            return  # made for others, by a node that was leaving; it came back while its answer waited behind another
         self.need(process, (JOBS,), known.id, "an answer")
 
     def delivered(self, known: Known, claim: Claim) -> None:
@@ -72,6 +77,14 @@ class Durable:
         """A reply begins to leave."""
         if request.verb == b"ACKJOB" and reply == 1 and len(request.args) == 2 and process.node.journaling:
             self.need(process, (ACK, DELETE), request.args[1], "an acknowledgement")
+
+    def taken(self, process: Process, src: Process, message: Message) -> None:
+        """A message is about to be taken."""
+        del src
+        if message[0] == wire.YOURJOBS:
+            rows = message[wire.YOURJOBS_JOBS]
+            assert isinstance(rows, tuple)
+            self._imported |= {(process.name, row[wire.ROW_ID]) for row in rows}
 
     # -- messages --------------------------------------------------------------------------------------------------
 
