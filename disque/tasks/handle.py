@@ -14,6 +14,8 @@ R_co = TypeVar("R_co", covariant=True)
 
 #: How a job has ended whose end nobody has kept.
 LOST: Final = frozenset({"gone", "unknown"})
+#: Why a chain has no result. `Discard` ends a job like success does, but nothing is called after it.
+NOTHING_FOLLOWS: Final = "its chain ended here by Discard, or what came next is not known any more (it is for a day)"
 
 
 def next_key(job_id: str) -> str:
@@ -70,18 +72,22 @@ class AnyJob(Generic[R_co]):
     async def _result(self, door: Door, timeout: Duration | None) -> R_co:  # noqa: ASYNC109 - the node waits
         """What the last job of the chain has returned. Raises what it, or one before, has come to instead."""
         until_s = None if timeout is None else time.monotonic() + seconds(timeout, "timeout")
+
+        async def end_of(job_id: str) -> Ended | None:
+            [ended] = await door.wait([job_id], None if until_s is None else max(0.0, until_s - time.monotonic()))
+            return ended
+
         job_id = self.id
-        for queue in (*self._next_queues, None):
-            left_s = None if until_s is None else max(0.0, until_s - time.monotonic())
-            [ended] = await door.wait([job_id], left_s)
-            if queue is None:
-                return self._value(job_id, ended)
-            following = await door.find(queue, next_key(job_id)) if ended is not None else None
-            if following is None:
-                check(job_id, ended)
-                raise ResultLostError(job_id, "done", "the job that came after it is not known any more")
+        for queue in self._next_queues:
+            following = await door.find(queue, next_key(job_id))
+            if following is None:  # only then: that a job is forgotten takes nodes a second to say
+                ended = await end_of(job_id)
+                following = await door.find(queue, next_key(job_id)) if ended is not None else None
+                if following is None:
+                    check(job_id, ended)
+                    raise ResultLostError(job_id, "done", NOTHING_FOLLOWS)
             job_id = following
-        raise AssertionError
+        return self._value(job_id, await end_of(job_id))
 
     def _value(self, job_id: str, ended: Ended | None) -> R_co:
         done = check(job_id, ended)

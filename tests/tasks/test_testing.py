@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from disque.client import Ended
+from disque.client.values import Duration
 from disque.tasks import (
     App,
     Dead,
@@ -155,6 +156,39 @@ def test_unique_jobs_and_priorities() -> None:
             await t.advance(60)
             assert await welcome.enqueue(7) != again
             assert hash(again) != hash(first)
+
+    play(scene())
+
+
+def test_the_result_of_a_chain_whose_first_job_is_forgotten_needs_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = App()
+
+    @app.task
+    def first(number: int) -> int:
+        if number == 0:
+            raise Discard
+        return number
+
+    @app.task(retain=60)
+    def double(number: int) -> int:
+        return 2 * number
+
+    async def scene() -> None:
+        async with app.testing() as t:
+            job = await first.bind(2).then(double).enqueue()
+            await t.run()
+            known = t.memory.wait
+
+            async def wait(ids: Sequence[str], within: Duration | None) -> list[Ended | None]:
+                """As nodes do that have no second to be sure that nobody knows a job."""
+                return [None if one == job.id else (await known([one], within))[0] for one in ids]
+
+            monkeypatch.setattr(t.memory, "wait", wait)
+            assert await job.result(timeout=0.5) == 4
+            discarded = await first.using(retain=60).bind(0).then(double).enqueue()
+            await t.run()
+            with pytest.raises(ResultLostError, match="is done: its chain ended here by Discard, or"):
+                await discarded.result()
 
     play(scene())
 
