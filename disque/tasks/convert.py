@@ -23,6 +23,7 @@ import typing
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 from disque.tasks.errors import EncodeError
@@ -314,8 +315,49 @@ def _of_generic(origin: object, args: tuple[Any, ...]) -> Load | None:  # noqa: 
 WRAPPERS: Final = {typing.Final, typing.Required, typing.NotRequired, typing.ClassVar}
 
 
+#: What is sent as a text that may also be base64, as which JSON has bytes.
+TEXTS: Final = (str, decimal.Decimal, pathlib.Path, pathlib.PurePath)
+BYTES: Final = (bytes, bytearray)
+
+
+def mixes(args: Iterable[object]) -> bool:
+    """Whether the members of a union are such that a text may be one or bytes: only msgpack can tell which."""
+    return any(one in TEXTS for one in args) and any(one in BYTES for one in args)
+
+
+def check_for_json(annotation: object, seen: set[object]) -> None:
+    """Look for unions that JSON cannot tell apart, in all that a type is made of. Raises TypeError."""
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in {typing.Union, types.UnionType} and mixes(parts):
+        reason = "JSON has bytes as a text, and cannot tell which of the two was meant"
+        raise TypeError(f'{annotation} cannot be read: {reason}. Say one of them, or App(format="msgpack")')
+    if isinstance(annotation, type) and annotation not in seen and has_fields(annotation):
+        seen.add(annotation)
+        with suppress(NameError, TypeError, AttributeError):  # what is not known yet is told when it is used
+            parts = tuple(typing.get_type_hints(annotation).values())
+    for one in parts:
+        check_for_json(one, seen)
+
+
+def has_fields(kind: type) -> bool:
+    """Whether values of this class are made of parts that have annotations."""
+    return dataclasses.is_dataclass(kind) or typing.is_typeddict(kind) or hasattr(kind, "_fields")
+
+
+def _just_bytes(kind: Callable[[bytes], object]) -> Load:
+    """Bytes where a text is a text."""
+
+    def load(value: object) -> object:
+        if isinstance(value, bytes):
+            return kind(value)
+        raise wrong("bytes", value)
+
+    return load
+
+
 def _of_union(args: tuple[Any, ...]) -> Load | None:
-    loads = [loader(one) for one in args]
+    is_mixed = mixes(args)
+    loads = [_just_bytes(one) if is_mixed and one in BYTES else loader(one) for one in args]
     if None in loads:
         return None
 

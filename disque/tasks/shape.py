@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from disque.client.failure import described
-from disque.tasks.convert import ConvertError, Load, loader, part
+from disque.tasks.convert import ConvertError, Load, check_for_json, loader, part
 from disque.tasks.depends import Dependency
 from disque.tasks.errors import MessageError
+from disque.tasks.message import Format
 
 KINDS: Final = inspect.Parameter
 
@@ -17,15 +18,17 @@ KINDS: Final = inspect.Parameter
 class Shape:
     """The signature of a function as callers see it: without what `Depends` provides.
 
-    Raises TypeError for annotations that cannot be read from a message, or not be resolved.
+    Raises TypeError for annotations that cannot be read from a message in its ``form``, or not be resolved.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str) -> None:
+    def __init__(self, function: Callable[..., Any], name: str, form: Format = "msgpack") -> None:
         signature = inspect.signature(function)
         parameters = [one for one in signature.parameters.values() if not isinstance(one.default, Dependency)]
         self.name = name
         self.signature = signature.replace(parameters=parameters)
         hints = self._hints(function, parameters, signature.return_annotation)
+        if form == "json":
+            self._check_for_json(hints)
         self.result = self._loader(hints.get("return", Any), "what it returns", strict=False)
         #: Whether it may return something: all may that do not say ``-> None``.
         self.returns = hints.get("return", Any) is not types.NoneType
@@ -57,6 +60,14 @@ class Shape:
         except NameError as error:
             reason = f"task {self.name}: {error}, in an annotation. Is it imported for type checking only?"
             raise TypeError(reason) from error
+
+    def _check_for_json(self, hints: Mapping[str, Any]) -> None:
+        for name, hint in hints.items():
+            try:
+                check_for_json(hint, set())
+            except TypeError as error:
+                what = "what it returns" if name == "return" else f"parameter {name!r}"
+                raise TypeError(f"task {self.name}: {what}: {error}") from error
 
     def _loader(self, hint: object, what: str, *, strict: bool = True) -> Load | None:
         try:

@@ -101,7 +101,7 @@ class Task(Call[P, R]):
         self.is_async = inspect.iscoroutinefunction(function)
         #: For how long a call may run.
         self.timeout_s = None if self.options.timeout is None else seconds(self.options.timeout, "timeout")
-        self.shape = Shape(function, name)
+        self.shape = Shape(function, name, app.format)
         self.plan = Plan(function)
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", name)

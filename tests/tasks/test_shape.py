@@ -1,11 +1,14 @@
 """What a task takes from its callers."""
 
+import asyncio
+import datetime as dt
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from disque.tasks import Depends, MessageError
+from disque.tasks import App, Depends, MessageError
 from disque.tasks.shape import Shape
 
 if TYPE_CHECKING:
@@ -90,6 +93,53 @@ def test_a_type_that_cannot_be_read_is_refused_when_the_task_is_made() -> None:
 
     assert Shape(returns, "returns").result is None, "whoever does not ask for a result need not read it"
     assert Shape(returns, "returns").returns
+
+
+@dataclass
+class Page:
+    body: "list[bytes | str]"
+    after: "Page | None" = None
+
+
+def test_unions_that_json_cannot_tell_apart_are_refused_when_the_task_is_made() -> None:
+    def takes(page: Page) -> None: ...
+
+    def gives(number: int) -> str | bytearray | None: ...
+
+    def dates(when: bytes | dt.date | None, pages: "list[Page | None]" = []) -> None: ...  # noqa: B006 - never used
+
+    assert Shape(takes, "takes", "msgpack").read([{"body": [b"user", "user"]}], {}) == ([Page([b"user", "user"])], {})
+    with pytest.raises(TypeError, match=r"task takes: parameter 'page': bytes \| str cannot be read: JSON has bytes"):
+        Shape(takes, "takes", "json")
+    with pytest.raises(TypeError, match=r"task gives: what it returns: .* Say one of them, or App\(format=.msgpack"):
+        App().task(gives)
+    with pytest.raises(TypeError, match=r"parameter 'pages': bytes \| str"):
+        Shape(dates, "dates", "json")
+
+
+def test_msgpack_tells_bytes_and_texts_apart() -> None:
+    app = App(format="msgpack")
+    got: list[object] = []
+
+    @app.task(retain=60)
+    def first(value: bytes | str) -> str | bytes:
+        got.append(value)
+        return value
+
+    @app.task(retain=60)
+    def second(value: Path | bytearray | None) -> None:
+        got.append(value)
+
+    async def scene() -> None:
+        async with app.testing() as t:
+            jobs = [await first.enqueue(value) for value in ("user", b"hi")]
+            for value in (Path("user"), bytearray(b"hi"), None):
+                await second.enqueue(value)
+            await t.run()
+            assert got == ["user", b"hi", Path("user"), bytearray(b"hi"), None]
+            assert [await job.result() for job in jobs] == ["user", b"hi"]
+
+    asyncio.run(scene())
 
 
 def test_arguments_by_name_with_defaults() -> None:
