@@ -6,9 +6,10 @@ The nearest that says something counts. What is None is left to the next, and at
 import hashlib
 import json
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime
+from string import Formatter
 from typing import Any, Final, TypedDict
 
 from disque.client import Backoff, NewJob
@@ -139,12 +140,35 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _ordered(arguments: Mapping[str, Any]) -> str:
-    """Arguments as JSON in one order, whatever that of their maps is here. Raises EncodeError."""
+def _ordered(arguments: object) -> str:
+    """Arguments, or one of them, as JSON in one order, whatever that of their maps is here. Raises EncodeError."""
     try:
         return json.dumps(arguments, default=plain, sort_keys=True)
     except TypeError:  # names of several kinds have no order: in JSON all are texts
         return json.dumps(json.loads(dump(arguments, "json")), sort_keys=True)
+
+
+class Keys(Formatter):
+    """Fills in the rule of a key, with texts that are the same in each process: the order of sets is not."""
+
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+        """The value that a part of the rule names."""
+        value, name = super().get_field(field_name, args, kwargs)
+        value = plain(value) if isinstance(value, set | frozenset) else value
+        return (_ordered(value) if has_set(value) else value), name
+
+
+def has_set(value: object) -> bool:
+    """Whether there is a set somewhere in a value."""
+    if isinstance(value, set | frozenset):
+        return True
+    if isinstance(value, Mapping):
+        return any(has_set(one) for one in value.values())
+    if isinstance(value, list | tuple):
+        return any(has_set(one) for one in value)
+    if is_dataclass(value):
+        return any(has_set(getattr(value, one.name)) for one in fields(value))
+    return False
 
 
 def key_of(task: str, rule: str | bool | None, arguments: Mapping[str, Any]) -> str | None:
@@ -154,8 +178,7 @@ def key_of(task: str, rule: str | bool | None, arguments: Mapping[str, Any]) -> 
     if rule is True:
         return f"{task}:{_digest(_ordered(arguments))}"
     try:
-        texts = {name: plain(one) if isinstance(one, set | frozenset) else one for name, one in arguments.items()}
-        key = f"{task}:{rule.format_map(texts)}"
+        key = f"{task}:{Keys().vformat(rule, (), arguments)}"
         return key if len(key.encode()) <= KEY_BYTES else f"{task[:200]}:{_digest(key)}"
     except (KeyError, IndexError, AttributeError) as error:
         raise ValueError(f"unique={rule!r} of task {task} names what is no argument: {error}") from None

@@ -48,10 +48,17 @@ def test_a_time_far_away_lives_long_enough() -> None:
 
 @pytest.mark.parametrize(
     ("rule", "key"),
-    [(None, None), (False, None), ("{a}-{b[0]}", "t:1-x"), ("all", "t:all")],
+    [
+        (None, None),
+        (False, None),
+        ("{a}-{b[0]}", "t:1-x"),
+        ("all", "t:all"),
+        ("{b}-{c}", "t:['x']-['y', 'z']"),
+        ("{d!s:.9}", 't:{"e": ["f'),
+    ],
 )
 def test_keys(rule: str | bool | None, key: str | None) -> None:
-    assert key_of("t", rule, {"a": 1, "b": ["x"]}) == key
+    assert key_of("t", rule, {"a": 1, "b": ["x"], "c": {"z", "y"}, "d": {"e": {"f"}}}) == key
 
 
 def test_keys_of_all_arguments_and_long_ones() -> None:
@@ -65,10 +72,17 @@ def test_keys_of_all_arguments_and_long_ones() -> None:
 
 
 KEYS = """
+from dataclasses import dataclass
 from disque.tasks.options import key_of
 words = {"ada", "grace", "tim", "alan", "barbara", "edsger"}
 nested = {frozenset(["a", "b"]), frozenset(["c"]), frozenset(["b", "d"])}
-print(key_of("t", True, {"a": words, "b": nested}), key_of("t", "{a}", {"a": words}))
+@dataclass
+class Crew:
+    ship: str
+    names: set[str]
+crew = Crew("x", words)
+print(key_of("t", True, {"a": words, "b": nested, "c": crew}), key_of("t", "{a}-{c.names}", {"a": words, "c": crew}))
+print(key_of("t", "{a}-{b}-{c[0]}", {"a": crew, "b": nested, "c": [{"d": (words,)}]}))
 """
 
 
