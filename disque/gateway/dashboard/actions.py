@@ -15,7 +15,7 @@ from disque.client import AsyncDisque, DisqueError, NewJob, Swept
 from disque.client.replies import JobInfo
 from disque.gateway import holders, ids, lookup
 from disque.gateway.cluster import Cluster
-from disque.gateway.dashboard.adding import kept
+from disque.gateway.dashboard.adding import headers_of, kept, queue_of
 from disque.gateway.dashboard.form import jobs
 from disque.gateway.dashboard.looks import SERVED, has_header
 from disque.gateway.rest import cursors
@@ -249,7 +249,9 @@ async def all_matching(cluster: Cluster, form: Form) -> list[bytes]:
 
 
 def as_words(cluster: Cluster, job: NewJob) -> list[bytes]:
-    """ADDJOB. Raises BadFormError."""
+    """ADDJOB. A job of RETRY 0 has no second copy, which a cluster wants to be told. Raises BadFormError."""
+    if job.retry == 0:
+        job = job._replace(replicate=1)
     try:
         return job.words(cluster.client.config.timeout_ms)
     except ValueError as error:
@@ -295,13 +297,16 @@ async def set_option(cluster: Cluster, form: Form) -> Did:
 async def add(cluster: Cluster, form: Form) -> Did:
     """ADDJOB."""
     given = terms_of(form)
-    given["headers"] = headers_of(form.fields.get("headers", ""))
+    try:
+        given["headers"] = headers_of(form.fields)
+    except ValueError as error:
+        raise BadFormError(str(error)) from None
     body = form.fields.get("body", "").replace("\r\n", "\n")
     try:
         data = bytes.fromhex(body) if form.fields.get("hex") else body.encode("utf-8", "surrogateescape")
     except ValueError as error:
         raise BadFormError(f"{error}.") from None
-    words = as_words(cluster, NewJob(form.need("queue"), data, **given))
+    words = as_words(cluster, NewJob(queue_of(form.fields) or form.need("queue"), data, **given))
     job_id = await cluster.client.execute_command(*words)
     return Did(1, job_id=ids.shown(job_id).decode())
 
@@ -329,17 +334,6 @@ def number_of(value: str, name: str) -> float:
     if not math.isfinite(number):
         raise BadFormError(f"{name.capitalize()} must be a number.")
     return number
-
-
-def headers_of(text: str) -> dict[str, str]:
-    """Headers, a line each: `name: value`. Raises BadFormError."""
-    found: dict[str, str] = {}
-    for line in filter(None, (line.strip() for line in text.splitlines())):
-        name, colon, value = line.partition(":")
-        if not colon:
-            raise BadFormError(f"A header is a name, a colon and a value, not {line[:50]!r}.")
-        found[name.strip()] = value.strip()
-    return found
 
 
 def of_schedule(word: str) -> Do:

@@ -5,8 +5,9 @@ from urllib.parse import urlencode
 
 import pytest
 
+from disque.client import NewJob
 from disque.gateway.dashboard import actions
-from disque.gateway.dashboard.actions import ACTIONS, BadFormError, headers_of, read, sentence
+from disque.gateway.dashboard.actions import ACTIONS, read, sentence
 from tests.end_to_end.node import Node
 from tests.gateway.support import Answer, Gateway
 
@@ -231,10 +232,11 @@ class TestAdd:
         assert post(gateway, "add", {"queue": "q", "body": "x", **wrong}).status == 400
         assert length(node, "q") == 0
 
-    def test_headers_are_lines(self) -> None:
-        assert headers_of("a: 1\r\nb:2") == {"a": "1", "b": "2"}
-        with pytest.raises(BadFormError):
-            headers_of("a")
+    def test_a_job_of_retry_0_has_one_copy_as_clusters_want_it(self, gateway: Gateway) -> None:
+        cluster = gateway.hub.clusters.own
+        assert b"REPLICATE" not in actions.as_words(cluster, NewJob("q", b"", retry=5))
+        words = actions.as_words(cluster, NewJob("q", b"", retry=0))
+        assert words[words.index(b"REPLICATE") + 1] == b"1"
 
 
 class TestSchedules:
