@@ -51,7 +51,7 @@ class Guarded:
             names = [entry[0] for entry in reply]
             since_ms = request.ready_ms
         elif request.verb in SHOWING:
-            names = self.shown(request.verb, reply)
+            names = self.shown(reply)
             since_ms = request.ran_ms
         else:
             return
@@ -63,16 +63,11 @@ class Guarded:
                 text = f"{verb} of {request.user!r} at {process.name} gave a job of {name!r}, and he may {set(allowed)}"
                 raise Violation(self.promise, text)
 
-    def shown(self, verb: bytes, reply: list[Any]) -> list[bytes]:
-        """The queue of a job that is shown. Where only its end is known, that is the one to which it was added.
-
-        SHOW tells nothing else then, and no node may know the queue any more: a late ACKJOB brought the end back.
-        """
+    def shown(self, reply: list[Any]) -> list[bytes]:
+        """The queue of a job that is shown. Where only its end is known, that is the one to which it was added."""
         name = reply[reply.index(b"queue") + 1]
         if name is not None:
             return [name]
-        if verb == b"SHOW":
-            return []
         known = self.cluster.watch.history.jobs.get(reply[reply.index(b"id") + 1])
         return [known.plan.queue] if known is not None and not known.moved else []
 
