@@ -204,6 +204,8 @@ class TestPrefork:
         inspect = app.control.inspect(destination=[worker.name], timeout=10)
         until(lambda: len(inspect.stats()[worker.name]["pool"]["processes"]) == 2, "one more process")
         app.control.cancel_consumer("celery", destination=[worker.name], reply=True, timeout=30)
+        # The worker says so before it has done it.
+        until(lambda: not inspect.active_queues()[worker.name], "the worker to take no more of the queue")
         for number in range(3):
             send(app, "done", number)
         send(app, "done", 4, countdown=3600)

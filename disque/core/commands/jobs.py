@@ -497,7 +497,7 @@ def show_job(node: "Node", session: Session, args: list[bytes], now_ms: int) -> 
         if len(reply) > 1:
             session.large = True
         session.out += reply
-    elif job_id in node.acks.by_id:
+    elif job_id in node.acks.by_id and session.user.all_queues:  # else: of which queue it was is not known here
         session.out.append(show.encode_dummy(node, node.acks.by_id[job_id], protocol, now_ms))
     else:
         session.out.append(resp.null_bulk(protocol))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from disque.core.model.session import Session
     from disque.core.model.survey import Asked
 
-#: How a job can end. Of two ends of one job the smaller number wins. These numbers are for ever.
+#: How a job can end. Of two ends of one job the smaller number wins, and EXPIRED never. These numbers are for ever.
 DONE: Final = 1
 CANCELLED: Final = 2
 DEAD: Final = 3
@@ -50,10 +50,13 @@ WATCHES_MOST = 100_000  # not Final: tests want less, compiled too
 def is_better(one: tuple[int, bytes, bytes], other: tuple[int, bytes, bytes]) -> bool:
     """Whether the first of two ends of one job wins: each as its status, the node that took it, and its text.
 
-    One that nobody has taken loses: whoever said that the job is done did not know how.
+    One that nobody has taken loses: whoever said that the job is done did not know how. So does one by the TTL, which
+    each holder sees for its own copy.
     """
     if one[1] != other[1] and (one[1] == NOBODY or other[1] == NOBODY):
         return other[1] == NOBODY
+    if one[0] != other[0] and (one[0] == EXPIRED or other[0] == EXPIRED):
+        return other[0] == EXPIRED
     return one[:2] < other[:2] or (one[:2] == other[:2] and one[2] > other[2])
 
 
@@ -188,7 +191,8 @@ class Ends(Part):
     this one among them; ``by_node`` the same the other way around. ``unsure`` are jobs that have ended here, when not
     all holders know: with the questions that are answered when they do. ``saying`` is what was said of jobs in this
     turn, by node and job: the last counts. ``over`` are clients with many jobs that have heard enough, and are answered
-    some at a time. ``reviews`` counts how often all that clients wait for had to be looked at.
+    some at a time. ``reviews`` counts how often all that clients wait for had to be looked at. ``was_used``: an end was
+    known here once, so one may have been forgotten that not all holders know.
     """
 
     __slots__ = (
@@ -205,6 +209,7 @@ class Ends(Part):
         "timers",
         "unsure",
         "wanted",
+        "was_used",
         "watched",
     )
 
@@ -222,12 +227,14 @@ class Ends(Part):
         self.by_session: dict[int, Wait] = {}
         self.over: deque[Wait] = deque()
         self.reviews = 0
+        self.was_used = False
         self.saying: dict[tuple[bytes, bytes], int] = {}
 
     def put(self, end: End) -> int:
         """Let this be the end of its job. Returns how many bytes more that takes."""
         more = end.size() - self.drop(end.id)
         self.by_id[end.id] = end
+        self.was_used = True
         end.number = self.index.add(end)
         self.strange += end.strange_size()
         self.count(end)

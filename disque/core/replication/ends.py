@@ -67,8 +67,13 @@ Beside = tuple[int, bytes, bytes]
 
 def concerns(node: "Node", job: Job) -> bool:
     """Whether somebody wants to know how ``job`` ends."""
+    return retains(job) or job.id in node.ends.watched
+
+
+def retains(job: Job) -> bool:
+    """Whether the end of ``job`` is kept: it has RETAIN."""
     rows = job.spec.rows
-    return (rows is not None and RETAIN.number in rows) or job.id in node.ends.watched
+    return rows is not None and RETAIN.number in rows
 
 
 def note(
@@ -219,12 +224,15 @@ def is_short(node: "Node") -> bool:
 def say(node: "Node", peer_id: bytes, job_id: bytes) -> None:
     """``peer_id`` is about to be told that this job is done: tell it how, if that is known.
 
-    That a copy has expired is no way in which a job is done.
+    That a copy has expired is no way in which a job is done. An end that was kept may have been forgotten meanwhile:
+    then nobody here knows how, and any end that another holder knows is a better one.
     """
     end = node.ends.by_id.get(job_id)
     if end is None:
-        return
-    if not has_expired(end):
+        job = node.find(job_id)
+        if job is not None and retains(job):
+            node.send(peer_id, (*GONE_SAID, (job_id,), 0, b"", b""))
+    elif not has_expired(end):
         node.send(peer_id, message_of(node, end))
     elif end.late:
         pass_on(node, peer_id, end)

@@ -1,7 +1,7 @@
 import pytest
 
 from disque.core.base.timers import Timers
-from disque.core.model.ends import CANCELLED, DEAD, DONE, EXPIRED, End, Ends
+from disque.core.model.ends import CANCELLED, DEAD, DONE, DROPPED, EXPIRED, End, Ends
 from disque.core.model.memory import END_BYTES, WATCH_BYTES
 from tests.core.support import MYSELF, START_MS, UNKNOWN_ID
 
@@ -22,7 +22,7 @@ def end(status: int = DONE, node_id: bytes = MYSELF, text: bytes = b"", *, lasts
 def test_of_two_ends_the_same_one_wins_everywhere() -> None:
     ranked = [
         (status, node_id, text)
-        for status in (DONE, CANCELLED, DEAD, EXPIRED)
+        for status in (DONE, CANCELLED, DEAD, DROPPED, EXPIRED)
         for node_id in (MYSELF, OTHER)
         for text in (b"z", b"a", b"")
     ]
