@@ -86,6 +86,17 @@ def test_while_a_node_is_silent_what_nobody_knows_is_left_out(cluster: Bench, us
         assert str(user.read()).startswith("NOJOB")
 
 
+def test_an_acknowledgement_that_came_meanwhile_is_not_shown(cluster: Bench, user: Client) -> None:
+    admin = cluster.client()
+    assert user("SHOW", JOB) is NOTHING
+    questions = {peer: message[1] for peer, message in asked(cluster)}
+    assert admin("ACKJOB", JOB) == 0
+    assert admin.show(JOB)["state"] == b"acked"
+    for peer in cluster.peers:
+        cluster.hear(peer, (SURVEYED, questions[peer.id], (b"0",)))
+    assert user.read() is None
+
+
 def test_of_several_the_known_ones_are_taken(cluster: Bench, user: Client) -> None:
     mine = cluster.client().add("mine", "b", "REPLICATE", 1)
     assert user.get("mine") == [mine]
