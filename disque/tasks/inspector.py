@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from disque.client import AsyncDisque, DisqueError, Swept
 from disque.client.config import Address
+from disque.client.held import enqueue, held_back, run_now
 from disque.client.replies import JobInfo
 from disque.client.schedules import Schedule
 from disque.tasks.errors import MessageError
@@ -219,44 +220,14 @@ class Inspector:
     # -- putting right ---------------------------------------------------------------------------------------------
 
     async def run_now(self, *ids: str) -> int:
-        """Let jobs that are held back run now: how many that were. One that waits in its queue or runs is left alone.
-
-        One node is asked after another, for what is left: each that has a copy of a job queues it when it is asked.
-        """
-        nodes = await self._each(address_of)
-        held = await self._held_back(list(dict.fromkeys(ids)))
-        left = held
-        refused: list[DisqueError] = []
-        for address in nodes:
-            answers = await self._enqueue(address, left)
-            refused += [answer for answer in answers if isinstance(answer, DisqueError)]
-            left = [job_id for job_id, answer in zip(left, answers, strict=True) if answer != 1]
-        if refused and len(left) == len(held):
-            raise refused[0]
-        return len(held) - len(left)
-
-    async def _held_back(self, ids: list[str]) -> list[str]:
-        """Those of some jobs that are held back, or of which a node does not say what they are: ENQUEUE says why."""
-        pipeline = self.client.pipeline()
-        for job_id in ids:
-            pipeline.result(job_id)
-        told = await pipeline.execute(raise_on_error=False)
-        return [
-            job_id
-            for job_id, one in zip(ids, told, strict=True)
-            if isinstance(one, DisqueError) or (one is not None and one.status == "delayed")
-        ]
+        """Let jobs that are held back run now: how many that were. What waits in its queue or runs is left alone."""
+        held = await held_back(self.client, ids)
+        return await run_now(held, await self._each(address_of), self._enqueue) if held else 0
 
     async def _enqueue(self, address: Address, ids: list[str]) -> list[object]:
-        """ENQUEUE at one node: of each job 1, 0, or the error."""
+        """ENQUEUE at one node."""
         async with self.client.at(*address) as node:
-            pipeline = node.pipeline()
-            for job_id in ids:
-                pipeline.enqueue(job_id)
-            try:
-                return await pipeline.execute(raise_on_error=False)
-            except DisqueError as error:
-                return [error] * len(ids)
+            return await enqueue(node, ids)
 
     async def revive(self, *ids: str) -> int:
         """Put dead letters back into their queues, with tries as at first: how many."""
