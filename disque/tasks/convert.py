@@ -322,7 +322,29 @@ BYTES: Final = (bytes, bytearray)
 
 def mixes(args: Iterable[object]) -> bool:
     """Whether the members of a union are such that a text may be one or bytes: only msgpack can tell which."""
-    return any(one in TEXTS for one in args) and any(one in BYTES for one in args)
+    members = [one for arg in args for one in bare(arg)]
+    return any(is_text(one) for one in members) and any(one in BYTES for one in members)
+
+
+def bare(annotation: object) -> list[object]:
+    """What an annotation stands for, without what is around it: several for a union."""
+    if isinstance(annotation, typing.TypeVar):
+        return [] if annotation.__bound__ is None else bare(annotation.__bound__)
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated or origin in WRAPPERS:
+        return bare(parts[0])
+    if origin in {typing.Union, types.UnionType}:
+        return [one for part in parts for one in bare(part)]
+    return [annotation]
+
+
+def is_text(annotation: object) -> bool:
+    """Whether values of this type are sent as a text that may also be base64."""
+    if typing.get_origin(annotation) is typing.Literal:
+        return any(isinstance(one, str) for one in typing.get_args(annotation))
+    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
+        return any(isinstance(one.value, str) for one in annotation)
+    return annotation in TEXTS
 
 
 def check_for_json(annotation: object, seen: set[object]) -> None:
@@ -356,8 +378,12 @@ def _just_bytes(kind: Callable[[bytes], object]) -> Load:
 
 
 def _of_union(args: tuple[Any, ...]) -> Load | None:
-    is_mixed = mixes(args)
-    loads = [_just_bytes(one) if is_mixed and one in BYTES else loader(one) for one in args]
+    loads: list[Load | None]
+    if mixes(args):
+        members: list[Any] = [one for arg in args for one in bare(arg)]
+        loads = [_just_bytes(one) if one in BYTES else loader(one) for one in members]
+    else:
+        loads = [loader(one) for one in args]
     if None in loads:
         return None
 

@@ -2,9 +2,10 @@
 
 import asyncio
 import datetime as dt
+import enum
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pytest
 
@@ -140,6 +141,31 @@ def test_msgpack_tells_bytes_and_texts_apart() -> None:
             assert [await job.result() for job in jobs] == ["user", b"hi"]
 
     asyncio.run(scene())
+
+
+class Kind(enum.Enum):
+    USER = "user"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text"),
+    [
+        (bytes | Annotated[str, "a name"], "user"),
+        (Annotated[bytes, "raw"] | str, "user"),
+        (bytes | Kind, Kind.USER),
+        (bytes | Literal["user", 1], "user"),
+        (bytes | Annotated[int | str, "either"], "user"),
+    ],
+)
+def test_texts_and_bytes_may_be_described(annotation: Any, text: object) -> None:
+    def takes(value: Any) -> None: ...
+
+    takes.__annotations__["value"] = annotation
+    shape = Shape(takes, "takes", "msgpack")
+    assert shape.read(["user"], {}) == ([text], {})
+    assert shape.read([b"user"], {}) == ([b"user"], {})
+    with pytest.raises(TypeError, match="JSON has bytes as a text"):
+        Shape(takes, "takes", "json")
 
 
 def test_arguments_by_name_with_defaults() -> None:
