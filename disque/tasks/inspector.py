@@ -9,6 +9,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple, TypeVar
 
@@ -226,8 +227,12 @@ class Inspector:
 
     async def _enqueue(self, address: Address, ids: list[str]) -> list[object]:
         """ENQUEUE at one node."""
-        async with self.client.at(*address) as node:
+        async with self._at(address) as node:
             return await enqueue(node, ids)
+
+    def _at(self, address: Address) -> AsyncDisque:
+        """A client of one node, which is asked once: one that hangs must not hold up what the others say."""
+        return AsyncDisque(replace(self.client.config, nodes=(address,), discover=False, attempts=1))
 
     async def revive(self, *ids: str) -> int:
         """Put dead letters back into their queues, with tries as at first: how many."""
@@ -266,7 +271,7 @@ class Inspector:
         failures: dict[str, DisqueError] = {}
 
         async def one(address: Address) -> list[T]:
-            node = self.client.at(*address)
+            node = self._at(address)
             try:
                 node_id = await node.cluster_id()
                 if node_id in seen:

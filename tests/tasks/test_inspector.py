@@ -94,6 +94,7 @@ def test_nodes_that_do_not_answer_are_left_out(shop: Shop) -> None:
             assert len(await inspector._each(lambda node: node.ping())) == 1
             [text] = inspector.left_out
             assert text.startswith("without 127.0.0.1:1: ")
+            assert inspector._at(("127.0.0.1", 1)).config.attempts == 1, "one that hangs is asked once"
 
     asyncio.run(scene())
 
