@@ -115,6 +115,7 @@ class TestPrefork:
         until(lambda: lines(tmp_path, "begun-a"), "the task to begin")
         later = send(app, "add", 3, 4, countdown=3600)
         [active] = inspect.active()[name]
+        until(lambda: inspect.scheduled()[name], "the later task to be scheduled")
         [scheduled] = inspect.scheduled()[name]
         assert (active["id"], scheduled["request"]["id"]) == (held.id, later.id)
         assert inspect.reserved()[name] == []
