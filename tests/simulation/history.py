@@ -223,6 +223,8 @@ class History:
         self.forgets: dict[int, list[Interval]] = {}
         #: By machine, when it threw away what it may throw away.
         self.evictions: dict[int, list[int]] = {}
+        #: The same of kept ends.
+        self.end_evictions: dict[int, list[int]] = {}
         #: By machine, the last time that it was told to drop everything.
         self.flushes: dict[int, int] = {}
         #: The last time that some node dropped what it had, and whom it knew (CLUSTER RESET), and all that ever did.
@@ -347,6 +349,10 @@ class History:
         """Whether one of these nodes, or any, threw away what it may throw away, in this time."""
         chosen = self.evictions if machines is None else machines
         return any(has_one(self.evictions.get(machine, []), since_ms, until_ms) for machine in chosen)
+
+    def evicted_end(self, machine: int, since_ms: int, until_ms: int) -> bool:
+        """Whether a node threw away kept ends in this time: also such as only it had, if it reached no other holder."""
+        return has_one(self.end_evictions.get(machine, []), since_ms, until_ms)
 
 
 def has_one(times: list[int], since_ms: int, until_ms: int) -> bool:

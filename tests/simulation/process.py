@@ -77,6 +77,7 @@ class Process:
         self.late_ms = self.random.choice((0, 0, 0, 1, 2))
         self.beat_ms = self.world.now
         self.evicted = 0
+        self.ends_evicted = 0
         self.reset_ms = -1
         self._numbers = 0
         self._scheduled = False

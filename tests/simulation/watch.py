@@ -559,6 +559,9 @@ class Watch:
         self.tell("flushing", process)
         if process.node.evicted:
             self._note_evictions(process)
+        if process.node.stats.ends_evicted != process.ends_evicted:
+            process.ends_evicted = process.node.stats.ends_evicted
+            self.history.end_evictions.setdefault(process.machine.number, []).append(self.world.now)
 
     def _note_evictions(self, process: "Process") -> None:
         if process.node.evicted != process.evicted:

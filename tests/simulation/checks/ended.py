@@ -132,8 +132,12 @@ class Ended:
         flushed_ms = max([self.history.flushed_ms, *[process.reset_ms for process in self.cluster.processes()]])
         since_ms = max(flushed_ms, self.world.now - known.plan.retain * 1000 + TALK_MS)
         machines = self.cluster.machines
+        now = self.world.now
         return any(
-            at_ms > since_ms and not machines[number].retired and not self.history.evicted(at_ms, self.world.now)
+            at_ms > since_ms
+            and not machines[number].retired
+            and not self.history.evicted(at_ms, now)
+            and not self.history.evicted_end(number, at_ms, now)
             for number, at_ms in self._takers.get(job_id, {}).items()
         )
 

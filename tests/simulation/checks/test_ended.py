@@ -113,3 +113,10 @@ def test_nor_after_its_time() -> None:
     place = Place()
     place.cluster.world.now += 60_000
     place.says(wrong=False)
+
+
+@pytest.mark.parametrize("machine", [0, 1])
+def test_nor_when_that_node_was_short_of_memory(machine: int) -> None:
+    place = Place()
+    place.cluster.watch.history.end_evictions[machine] = [place.cluster.world.now]
+    place.says(wrong=machine == 1)
