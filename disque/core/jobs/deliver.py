@@ -162,6 +162,8 @@ def encode_with(node: "Node", jobs: list[Job], metas: list[bytes], *, counters: 
     pieces = [b"*%d\r\n" % len(jobs)]
     for job, value in zip(jobs, metas, strict=True):
         head, *rest = encode(node, [job], counters=counters, bodies=bodies)
+        if rest:  # how many jobs there are is a piece of its own then
+            head += rest.pop(0)
         words = (7 if counters else 3) + 1
         pieces += (b"*%d\r\n%b" % (words, head[len(ONE_OF_THREE) :]), *rest, value)
     is_large = bodies and sum([len(job.body) for job in jobs]) >= LARGE_REPLY

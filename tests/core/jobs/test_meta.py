@@ -1,5 +1,8 @@
 from typing import Any
 
+import pytest
+
+from disque.core.jobs import deliver
 from tests.core.support import NOTHING, Bench, Client
 
 
@@ -49,6 +52,26 @@ def test_a_backoff_is_told_where_there_is_one(bench: Bench, client: Client) -> N
     other("HELLO", 3)
     other.add("q", "body", "BACKOFF", "fixed:5")
     assert other.raw("GETJOB", "WITHMETA", "FROM", "q").endswith(b"$7\r\nbackoff\r\n$7\r\nfixed:5\r\n")
+
+
+@pytest.mark.parametrize("words", [("WITHMETA",), ("WITHCOUNTERS", "WITHMETA"), ("NOBODY", "WITHMETA")])
+@pytest.mark.parametrize("bodies", [("x" * 2000,), ("x" * 2000, "y", "z" * 600), ("a", "b" * 900, "c" * 900)])
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_large_bodies_go_as_they_are(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], bodies: tuple[str, ...], protocol: int
+) -> None:
+    replies = []
+    for large in (1 << 20, 1000):
+        monkeypatch.setattr(deliver, "LARGE_REPLY", large)
+        monkeypatch.setattr(deliver, "LARGE_PIECE", large // 2)
+        client = bench.client()
+        client("HELLO", protocol)
+        jobs = [client.add("q", body) for body in bodies]
+        entries = client("GETJOB", "COUNT", 3, *words, "FROM", "q")
+        assert [entry[1] for entry in entries] == jobs
+        replies.append([[entry[0], *entry[2:]] for entry in entries])
+        assert client("ACKJOB", *jobs) == len(bodies)
+    assert replies[0] == replies[1]
 
 
 def test_it_is_a_map_in_resp3(bench: Bench, client: Client) -> None:
