@@ -12,7 +12,7 @@ from disque.gateway.cluster import Cluster
 from disque.gateway.faults import Fault
 from disque.gateway.hub import Hub
 from disque.gateway.lane import Lane
-from disque.gateway.rest.schema import Schema, integer, string
+from disque.gateway.rest.schema import Schema, integer, nullable, string
 
 T = TypeVar("T")
 
@@ -21,6 +21,7 @@ JSON_MOST: Final = 16 << 20
 PAGE_MOST: Final = 1000
 
 CURSOR: Final = string("where to go on: the next of the answer before")
+NEXT: Final = nullable(string("give it as cursor to go on; null: there is no more"))
 LIMIT: Final = integer("elements of a page", 1, PAGE_MOST, default=100)
 
 

@@ -5,9 +5,9 @@ from typing import Any, Final
 from disque.client import AsyncDisque, DisqueError
 from disque.gateway import figures
 from disque.gateway.rest import cursors
-from disque.gateway.rest.operation import CURSOR, LIMIT, Ask, Operation, Result, bad, page, unknown
+from disque.gateway.rest.operation import CURSOR, LIMIT, NEXT, Ask, Operation, Result, bad, page, unknown
 from disque.gateway.rest.schema import Schema, array, boolean, integer, record, string
-from disque.gateway.rest.shapes import JOB, QUEUE, SWEPT, shown_job
+from disque.gateway.rest.shapes import JOB, QUEUE, REVIVED, SWEPT, shown_job
 
 #: Queues whose figures one page has.
 FIGURES_MOST: Final = 100
@@ -148,7 +148,7 @@ OPERATIONS: Final = (
             "contains": string("only names that have this in them"),
             "figures": boolean(f"with figures of each; at most {FIGURES_MOST}", default=False),
         },
-        wants=record({"queues": array(QUEUE), "next": string()}),
+        wants=record({"queues": array(QUEUE), "next": NEXT}),
     ),
     Operation("GET", "/queues/{queue}", get_queue, "Figures of a queue", wants=QUEUE),
     Operation(
@@ -164,7 +164,7 @@ OPERATIONS: Final = (
         list_jobs,
         "Walk through its jobs, at all nodes",
         {**LIST, "state": array(string(enum=STATES))},
-        wants=record({"jobs": array(JOB), "next": string()}),
+        wants=record({"jobs": array(JOB), "next": NEXT}),
     ),
     Operation("GET", "/queues/{queue}/peek", peek, "The next jobs, at each node", {"limit": LIMIT}),
     Operation(
@@ -184,7 +184,7 @@ OPERATIONS: Final = (
         wants=SWEPT,
     ),
     Operation(
-        "POST", "/queues/{queue}/revive", revive, "Put dead letters back where they died", body=BOUND, wants=SWEPT
+        "POST", "/queues/{queue}/revive", revive, "Put dead letters back where they died", body=BOUND, wants=REVIVED
     ),
     Operation("GET", "/queues/{queue}/pause", get_pause, "What is paused", wants=PAUSE),
     Operation("PUT", "/queues/{queue}/pause", set_pause, "Pause it, or let it go on, at all nodes", body=PAUSE),

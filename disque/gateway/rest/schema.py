@@ -1,7 +1,7 @@
 """The part of JSON Schema that the API uses: what is written in the OpenAPI document is what is checked.
 
-A schema is a dict with `type` and, as they fit, `enum`, `minimum`, `maximum`, `maxLength`, `properties`, `required`,
-`items`, `maxItems`. An object has no other fields than those it names, unless it names none.
+A schema is a dict with `type` (or a list of types) and, as they fit, `enum`, `minimum`, `maximum`, `maxLength`,
+`properties`, `required`, `items`, `maxItems`. An object has no other fields than those it names, unless it names none.
 """
 
 from typing import Any, Final
@@ -16,6 +16,7 @@ TYPES: Final[dict[str, tuple[type, ...]]] = {
     "boolean": (bool,),
     "array": (list,),
     "object": (dict,),
+    "null": (type(None),),
 }
 
 
@@ -60,18 +61,29 @@ def texts(text: str) -> Schema:
     return {"type": "object", "additionalProperties": {"type": "string"}, "description": text}
 
 
+def nullable(schema: Schema) -> Schema:
+    """The same, or null."""
+    return {**schema, "type": [schema["type"], "null"]}
+
+
 def wrong(value: object, schema: Schema, where: str = "the body") -> str:
     """What is wrong with a value, in words; empty if nothing is."""
     kind = schema.get("type")
     if kind is None:
         return ""
-    if not isinstance(value, TYPES[kind]) or (isinstance(value, bool) and kind != "boolean"):
-        return f"{where} must be of type {kind}"
+    kinds: list[str] = kind if isinstance(kind, list) else [kind]
+    if not any(is_of(value, one) for one in kinds):
+        return f"{where} must be of type {' or '.join(kinds)}"
     if isinstance(value, dict):
         return wrong_object(value, schema, where)
     if isinstance(value, list):
         return wrong_list(value, schema, where)
     return wrong_plain(value, schema, where)
+
+
+def is_of(value: object, kind: str) -> bool:
+    """Whether a value is of a type of JSON."""
+    return kind == "boolean" if isinstance(value, bool) else isinstance(value, TYPES[kind])
 
 
 def wrong_plain(value: object, schema: Schema, where: str) -> str:

@@ -8,7 +8,18 @@ from disque.client.replies import JobInfo
 from disque.client.values import text_of
 from disque.gateway import ids
 from disque.gateway.rest.operation import bad
-from disque.gateway.rest.schema import Schema, anything, array, boolean, integer, number, record, string, texts
+from disque.gateway.rest.schema import (
+    Schema,
+    anything,
+    array,
+    boolean,
+    integer,
+    nullable,
+    number,
+    record,
+    string,
+    texts,
+)
 from disque.gateway.taken import Taken
 
 BODY: Final[dict[str, Schema]] = {
@@ -42,13 +53,13 @@ TAKEN: Final = record(
         "body": BODY["body"],
         "encoding": BODY["encoding"],
         "tries": integer("tries that have ended"),
-        "tries_left": integer("with this one; null: no bound"),
+        "tries_left": nullable(integer("with this one; null: no bound")),
         "priority": integer(),
         "age_seconds": number("since it was added"),
         "ttl_seconds": number("for how long it lives yet"),
         "lease_seconds": number("until it is delivered again"),
-        "error": string("why it failed last"),
-        "origin": string("of a dead letter: where it died"),
+        "error": nullable(string("why it failed last; null: it has not")),
+        "origin": nullable(string("of a dead letter: where it died; null: it is none")),
         "headers": texts(""),
     }
 )
@@ -58,6 +69,9 @@ ADDED: Final = record({"id": ID}, "id")
 ADDED_MANY: Final = record({"jobs": array(record({"id": ID, "error": string(), "code": string()}), None)}, "jobs")
 COUNT: Final = record({"count": integer()}, "count")
 SWEPT: Final = record({"count": integer(), "unreachable": array(string("nodes that did not answer"))}, "count")
+REVIVED: Final = record(
+    {**SWEPT["properties"], "without_origin": integer("jobs that stay there, since they are no dead letters")}, "count"
+)
 
 
 def shown_body(body: bytes | None) -> dict[str, str | None]:

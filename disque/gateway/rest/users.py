@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from disque.client.replies import pairs, text, texts
 from disque.gateway.rest import cursors
-from disque.gateway.rest.operation import CURSOR, LIMIT, Ask, Operation, Result, bad, page, unknown
+from disque.gateway.rest.operation import CURSOR, LIMIT, NEXT, Ask, Operation, Result, bad, page, unknown
 from disque.gateway.rest.schema import array, boolean, record, string
 
 USER: Final = record(
@@ -82,7 +82,7 @@ OPERATIONS: Final = (
         list_users,
         "Users by name",
         {"cursor": CURSOR, "limit": LIMIT},
-        wants=record({"users": array(USER), "next": string()}),
+        wants=record({"users": array(USER), "next": NEXT}),
     ),
     Operation("GET", "/users/{name}", get, "A user", wants=USER),
     Operation("PUT", "/users/{name}", put, "Make a user, or give it other rules", body=RULES, wants=USER),

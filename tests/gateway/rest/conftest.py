@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -26,7 +27,23 @@ class Api:
         assert answer.status == status, answer
         kind = "application/problem+json" if status >= 400 else "application/json"
         assert answer.headers["content-type"] == kind
-        return answer.json()
+        value = answer.json()
+        self.hold(method, path, status, value)
+        return value
+
+    @staticmethod
+    def hold(method: str, path: str, status: int, value: object) -> None:
+        """Hold an answer against what the OpenAPI document says of it."""
+        from disque.gateway.rest import api, openapi, schema  # noqa: PLC0415 - the extra may be missing
+
+        found = api.find(method, [unquote(word) for word in path.partition("?")[0].split("/")[1:]])
+        if found is not None and status < 400:
+            content = openapi.described(found[0])["responses"][str(status)]["content"]
+            wanted = content["application/json"]["schema"]
+            said = [schema.wrong(value, one, "the answer") for one in wanted.get("oneOf", [wanted])]
+            assert said.count("") == 1, (method, path, said)
+        elif status >= 400:
+            assert schema.wrong(value, openapi.PROBLEM, "the answer") == ""
 
     def refused(self, method: str, path: str, body: object = None, /, status: int = 400, **headers: str) -> str:
         """Ask for what is refused, and give the reason."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from disque.gateway.rest.schema import array, boolean, integer, number, read, record, string, texts, wrong
+from disque.gateway.rest.schema import array, boolean, integer, nullable, number, read, record, string, texts, wrong
 
 THING = record({"name": string(maxLength=3), "size": integer("", 1, 5), "tags": array(string(), 2)}, "name")
 
@@ -37,6 +37,13 @@ def test_other_kinds() -> None:
     assert wrong({"a": "b"}, texts("")) == ""
     assert wrong({"a": 1}, texts("")) == "'a' must be of type string"
     assert wrong(object(), {}) == "", "anything"
+
+
+def test_null_is_a_value_only_where_it_may_be_one() -> None:
+    assert wrong(None, nullable(integer("", 1))) == ""
+    assert wrong(0, nullable(integer("", 1))) == "the body must be at least 1"
+    assert wrong("x", nullable(integer("", 1))) == "the body must be of type integer or null"
+    assert wrong(None, integer("", 1)) == "the body must be of type integer"
 
 
 @pytest.mark.parametrize(
