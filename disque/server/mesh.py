@@ -179,6 +179,8 @@ class Mesh:
             self._catch_up_first()
         if self.seeds and self._is_alone():
             self._join(now_ms)
+        elif self.node.repairs.is_forgotten:
+            self._greet(now_ms)
         for peer_id in self.bus.sending():
             membership.is_sending(peer_id, now_ms)
         self._guarded(step.beat, self.node, now_ms)
@@ -221,6 +223,21 @@ class Mesh:
             host = as_bytes(seed.host)
             if (host, seed.bus_port) not in known and (host, seed.bus_port) not in self._mine:
                 self.membership.meet(host, seed.port, seed.bus_port, now_ms)
+
+    def _greet(self, now_ms: int) -> None:
+        """Introduce this node to those that it knows: it was away for so long that they have forgotten it.
+
+        They would hear nothing else from it, and it would wait for them until it has forgotten them in turn.
+        """
+        if now_ms - self._join_ms < JOIN_ZONES_MS:
+            return
+        if self._join_ms and self.node.linked:
+            self.node.repairs.is_forgotten = False
+            return
+        self._join_ms = now_ms
+        for node in list(self.membership.nodes.values()):
+            if not node.flags & (MYSELF | HANDSHAKE):
+                self.membership.meet(node.ip, node.port, node.bus_port, now_ms)
 
     def _catch_up_first(self) -> None:
         """Let clients wait for some turns of the loop."""

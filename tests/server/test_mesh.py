@@ -4,7 +4,7 @@ import pytest
 
 from cluster.capabilities import MINE, SIZES
 from cluster.handshake import Identity
-from cluster.membership import FAILING, HANDSHAKE, Member, Membership
+from cluster.membership import FAILING, HANDSHAKE, MEET, Member, Membership
 from cluster.messages import ENQUEUE, LIMIT, PING, Message
 from disque.core import step
 from disque.core.base.timers import NEVER
@@ -365,6 +365,22 @@ class TestSeeds:
         shell.meet()
         shell.beats(30)
         assert self.met(shell) == {(b"127.0.0.1", 17712)}
+
+    def test_one_that_was_forgotten_introduces_itself_to_those_that_it_knows(self) -> None:
+        shell = Meshed()
+        shell.meet()
+        shell.mesh.link_down(PEER.id, refused=False)
+        shell.beats(20)
+        assert not any(node.flags & HANDSHAKE for node in shell.membership.nodes.values())
+        shell.node.repairs.is_forgotten = True
+        shell.beats(1)
+        [half_met] = [node for node in shell.membership.nodes.values() if node.flags & HANDSHAKE]
+        assert (half_met.ip, half_met.bus_port, half_met.flags & MEET) == (b"127.0.0.1", PEER.bus_port, MEET)
+        shell.mesh.link_up(PEER.id, PEER.start)
+        shell.mesh.heard(PEER, b"127.0.0.1", b"127.0.0.1")
+        shell.mesh.received(PEER.id, [PING_MESSAGE])
+        shell.beats(101)
+        assert not shell.node.repairs.is_forgotten
 
     def test_it_leaves_itself_out(self) -> None:
         shell = Meshed(cluster_seeds="10.0.0.1:7711 127.0.0.1:7711")

@@ -138,7 +138,8 @@ class Repairs(Part):
     holders, and when the youngest of these was made: they may lack older ones, too.
 
     ``returned`` are jobs that are in doubt since this node was away for long, with the nodes that do not know them;
-    ``is_asking`` about them, ``noted`` is the segment of the journal that says so, 0 for none.
+    ``is_asking`` about them, ``noted`` is the segment of the journal that says so, 0 for none. ``is_forgotten``: it was
+    away for so long that the others do not know it any more.
     """
 
     __slots__ = (
@@ -151,6 +152,7 @@ class Repairs(Part):
         "failing",
         "gone",
         "is_asking",
+        "is_forgotten",
         "keeping",
         "lacking",
         "leaving",
@@ -191,6 +193,7 @@ class Repairs(Part):
         self.made = 0
         self.returned: dict[bytes, tuple[bytes, ...]] = {}
         self.is_asking = False
+        self.is_forgotten = False
         self.noted = 0
         self.news: deque[str] = deque(maxlen=NEWS_MOST)
 

@@ -69,12 +69,15 @@ def let_queue(bench: Bench, job_id: bytes) -> None:
 
 def test_after_a_short_absence_nothing_is_in_doubt() -> None:
     bench, _ = with_job()
-    assert not restarted(bench, DAY_MS - 1000).node.repairs.returned
+    again = restarted(bench, DAY_MS - 1000)
+    assert not again.node.repairs.returned
+    assert not again.node.repairs.is_forgotten
 
 
 def test_what_nobody_knows_any_more_is_put_away() -> None:
     bench, job_id = with_job()
     again = restarted(bench, DAY_MS)
+    assert again.node.repairs.is_forgotten
     client = again.client()
     assert client("GETJOB", "FROM", "q") is NOTHING
     again.live(3000)
