@@ -4,7 +4,8 @@ import pytest
 
 from cluster.capabilities import MINE, SIZES
 from cluster.handshake import Identity
-from cluster.membership import FAILING, HANDSHAKE, MEET, Member, Membership
+from cluster.member import MEET
+from cluster.membership import FAILING, HANDSHAKE, Member, Membership
 from cluster.messages import ENQUEUE, LIMIT, PING, Message
 from disque.core import step
 from disque.core.base.timers import NEVER
