@@ -19,6 +19,8 @@ from disque.gateway.rest.operation import JSON_MOST, Ask, Operation, Problem, Re
 from disque.gateway.rest.schema import read, wrong
 
 BASE: Final = "/api/v1"
+#: Where the OpenAPI document is.
+DOCUMENT: Final = ["openapi.json"]
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *nodes.OPERATIONS,
     *queues.OPERATIONS,
@@ -78,7 +80,7 @@ class Rest:
         # The path as it was sent: a slash in a name is written %2F, and is none between words.
         raw: bytes = request.scope["raw_path"]
         words = [unquote(word, errors="surrogateescape") for word in raw.decode("latin-1").split("/")[3:]]
-        if words == ["openapi.json"] and request.method == "GET":
+        if words == DOCUMENT and request.method == "GET":
             return Response(self.document, media_type="application/json")
         found = find(request.method, words)
         if found is None:
@@ -95,9 +97,10 @@ class Rest:
 
     @staticmethod
     def _no_such(words: list[str]) -> Problem:
-        others = [method for method in METHODS if find(method, words)]
+        others = ["GET"] if words == DOCUMENT else [method for method in METHODS if find(method, words)]
         if others:
-            return Problem(Fault(405, "This method is not known here"), f"there is {', '.join(others)}")
+            known = ", ".join(others)
+            return Problem(Fault(405, "This method is not known here"), f"there is {known}", more={"Allow": known})
         return Problem(Fault(404, "There is no such path"), "all paths are in /api/v1/openapi.json")
 
     async def _read_body(self, ask: Ask, operation: Operation) -> None:
@@ -167,6 +170,7 @@ def problem(error: Exception, request_id: str) -> Response:
     code, detail, more = "", str(error), dict[str, str]()
     if isinstance(error, Problem):
         fault, code = error.fault, error.code
+        more = dict(error.more)
     elif isinstance(error, DisqueError):
         fault, code, detail = fault_of(error), error.code, error.message
         if fault.status >= 500:

@@ -1,6 +1,6 @@
 """What an operation of the API is: a row of a table, from which routing, checks and the OpenAPI document follow."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
 from starlette.requests import Request
@@ -26,13 +26,14 @@ LIMIT: Final = integer("elements of a page", 1, PAGE_MOST, default=100)
 
 
 class Problem(Exception):  # noqa: N818 - RFC 9457 calls it so
-    """An answer that says what is wrong (RFC 9457)."""
+    """An answer that says what is wrong (RFC 9457). ``more`` are headers."""
 
-    def __init__(self, fault: Fault, detail: str, code: str = "") -> None:
+    def __init__(self, fault: Fault, detail: str, code: str = "", more: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
         self.fault = fault
         self.detail = detail
         self.code = code
+        self.more = more or {}
 
 
 def bad(detail: str) -> Problem:

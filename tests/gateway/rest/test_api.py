@@ -41,10 +41,16 @@ class TestRoutes:
     def test_what_there_is_not(self, api: Api) -> None:
         assert "openapi.json" in api.refused("GET", "/nothing", status=404)
         assert api.refused("GET", "/queues/", status=404)
-        assert api.refused("PUT", "/queues", status=405) == "there is GET"
         assert api.refused("GET", "/queues?x=1").startswith("unknown parameter 'x'")
         assert api.refused("GET", "/queues?limit=0") == "'limit' must be at least 1"
         assert "too many" in api.refused("GET", "/queues?" + "&".join(["limit=1"] * 101))
+
+    def test_other_methods_are_told_which_there_are(self, api: Api) -> None:
+        assert api.refused("PUT", "/queues", status=405) == "there is GET"
+        assert api.ask("PUT", "/queues").headers["allow"] == "GET"
+        assert api.ask("POST", "/queues/a%2Fb/options").headers["allow"] == "DELETE, GET, PATCH"
+        answer = api.ask("DELETE", "/openapi.json")
+        assert (answer.status, answer.headers["allow"]) == (405, "GET")
 
     def test_bodies_must_be_what_they_say(self, api: Api) -> None:
         assert api.refused("POST", "/take", b"{}", status=415, content_type="text/plain") == "it is text/plain"
