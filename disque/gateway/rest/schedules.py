@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from disque.client import NewJob
+from disque.client import DisqueError, NewJob
 from disque.client.replies import pairs, text, texts
 from disque.client.values import number_word
 from disque.gateway import ids
@@ -91,7 +91,12 @@ def counts(word: str) -> Any:  # noqa: ANN401 - an operation
 
 async def run(ask: Ask) -> Result:
     """POST /schedules/{name}/run: add its job now."""
-    job_id: bytes = await ask.cluster.client.execute_command("CRON", "RUN", ask.path[0])
+    try:
+        job_id: bytes = await ask.cluster.client.execute_command("CRON", "RUN", ask.path[0])
+    except DisqueError as error:
+        if error.code == "ERR":
+            await get(ask)  # nodes have no code of its own for a schedule that is not there
+        raise
     return Result({"id": ids.shown(job_id).decode()}, 201)
 
 

@@ -27,6 +27,9 @@ def test_it_is_paused_and_run_by_hand(api: Api) -> None:
     [job] = api.take()
     assert (job["id"], job["body"], job["headers"]["cron-name"]) == (job_id, "run", "x")
     api("DELETE", "/schedules/x")
+    missing = "there is no schedule of this name"
+    assert api.refused("POST", "/schedules/x/run", status=404) == missing
+    assert api.refused("GET", "/schedules/x", status=404) == missing
 
 
 def test_times_are_told_before(api: Api) -> None:
