@@ -80,9 +80,11 @@ class Rest:
         # The path as it was sent: a slash in a name is written %2F, and is none between words.
         raw: bytes = request.scope["raw_path"]
         words = [unquote(word, errors="surrogateescape") for word in raw.decode("latin-1").split("/")[3:]]
-        if words == DOCUMENT and request.method == "GET":
+        # HEAD is GET whose body the server does not send.
+        method = "GET" if request.method == "HEAD" else request.method
+        if words == DOCUMENT and method == "GET":
             return Response(self.document, media_type="application/json")
-        found = find(request.method, words)
+        found = find(method, words)
         if found is None:
             raise self._no_such(words)
         operation, names = found
@@ -91,7 +93,7 @@ class Rest:
         ask.query = query_of(request, operation)
         ask.cluster = await guard.cluster_of(self.hub, request)
         await self._read_body(ask, operation)
-        only_looks = request.method == "GET"
+        only_looks = method == "GET"
         answer = await (ask.cluster.soon(lambda: operation.do(ask)) if only_looks else operation.do(ask))
         return shown(answer) if isinstance(answer, Result) else answer
 
@@ -99,7 +101,7 @@ class Rest:
     def _no_such(words: list[str]) -> Problem:
         others = ["GET"] if words == DOCUMENT else [method for method in METHODS if find(method, words)]
         if others:
-            known = ", ".join(others)
+            known = ", ".join(others).replace("GET", "GET, HEAD")
             return Problem(Fault(405, "This method is not known here"), f"there is {known}", more={"Allow": known})
         return Problem(Fault(404, "There is no such path"), "all paths are in /api/v1/openapi.json")
 

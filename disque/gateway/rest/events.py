@@ -26,6 +26,7 @@ PIECE_MOST: Final = 32
 #: Seconds between two signs of life, and for which nodes may take to confirm that they are listened to.
 BEAT_S: Final = 15.0
 READY_S: Final = 2.0
+HEADERS: Final = {"Cache-Control": "no-store"}
 
 
 def cloud_event(number: str, event: Event, unix_s: float) -> bytes:
@@ -71,8 +72,7 @@ class Told(StreamingResponse):
     """The answer to who listens. It ends that itself: a generator that has not begun when a client leaves cannot."""
 
     def __init__(self, hub: Hub, listening: AsyncListening[Event]) -> None:
-        headers = {"Cache-Control": "no-store"}
-        super().__init__(stream(hub, listening), media_type="text/event-stream", headers=headers)
+        super().__init__(stream(hub, listening), media_type="text/event-stream", headers=HEADERS)
         self._hub = hub
         self._listening = listening
 
@@ -85,12 +85,21 @@ class Told(StreamingResponse):
             self._hub.later(self._listening.aclose())  # not here: the client has left, and nothing waits any more
 
 
+def head() -> Response:
+    """The answer to HEAD: nobody listens, and how long the body would be is not known."""
+    answer = Response(headers=HEADERS, media_type="text/event-stream")
+    del answer.headers["content-length"]
+    return answer
+
+
 async def events(ask: Ask) -> Response:
     """GET /events."""
     hub = ask.hub
     wanted = ask.query.get("event") or EVENTS
     if not set(wanted) <= set(EVENTS):
         raise bad(f"'event' must be of {', '.join(EVENTS)}")
+    if ask.request.method == "HEAD":
+        return head()
     if len(hub.streams) >= CLIENTS_MOST:
         raise Problem(Fault(503, "Too many clients listen", again=True), f"at most {CLIENTS_MOST} can")
     patterns = subscriptions((), event_patterns(wanted, ask.query["queue"]))

@@ -46,11 +46,18 @@ class TestRoutes:
         assert "too many" in api.refused("GET", "/queues?" + "&".join(["limit=1"] * 101))
 
     def test_other_methods_are_told_which_there_are(self, api: Api) -> None:
-        assert api.refused("PUT", "/queues", status=405) == "there is GET"
-        assert api.ask("PUT", "/queues").headers["allow"] == "GET"
-        assert api.ask("POST", "/queues/a%2Fb/options").headers["allow"] == "DELETE, GET, PATCH"
+        assert api.refused("PUT", "/queues", status=405) == "there is GET, HEAD"
+        assert api.ask("PUT", "/queues").headers["allow"] == "GET, HEAD"
+        assert api.ask("POST", "/queues/a%2Fb/options").headers["allow"] == "DELETE, GET, HEAD, PATCH"
         answer = api.ask("DELETE", "/openapi.json")
-        assert (answer.status, answer.headers["allow"]) == (405, "GET")
+        assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD")
+
+    def test_head_is_get_without_its_body(self, api: Api) -> None:
+        for path in ("/queues", "/openapi.json", "/queues/none", "/events?event=x"):
+            asked, looked = api.ask("GET", path), api.ask("HEAD", path)
+            assert looked.status == asked.status
+            assert looked.headers.keys() == asked.headers.keys()
+        assert api.ask("HEAD", "/take").headers["allow"] == "POST"
 
     def test_bodies_must_be_what_they_say(self, api: Api) -> None:
         assert api.refused("POST", "/take", b"{}", status=415, content_type="text/plain") == "it is text/plain"

@@ -65,6 +65,14 @@ def play(gateway: Gateway, act: Callable[[], Awaitable[None]]) -> None:
     gateway.run(act())
 
 
+def test_head_says_what_would_come_and_ends(api: Api) -> None:
+    answer = api.ask("HEAD", "/events")
+    assert (answer.status, answer.body) == (200, b"")
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert "content-length" not in answer.headers
+    assert not api.gateway.hub.streams
+
+
 def test_what_happens_is_told_as_cloud_events(gateway: Gateway) -> None:
     async def act() -> None:
         client = gateway.hub.clusters.own.client
