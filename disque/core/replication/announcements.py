@@ -13,7 +13,6 @@ from disque.core.model.job import (
     QUEUED,
     REQUEUE_ANNOUNCED,
     Job,
-    is_out_elsewhere,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def count(job: Job, *, nack: bool) -> None:
 def file_requeue(node: "Node", job: Job) -> None:
     """Write what NACK or ENQUEUE changed."""
     if node.journaling:
-        from_ms = job.requeue_ms if job.flags & DEFERRED or is_out_elsewhere(job) else 0
+        from_ms = job.requeue_ms if job.flags & DEFERRED else 0
         node.outbox.add((REQUEUE, job.id, job.nacks, job.deliveries, from_ms))
 
 

@@ -386,7 +386,7 @@ def speak_in_stead(node: "Node", job: Job, number: int) -> None:
         job.flags |= DEFERRED | LEASE_RELAYED
     elif not job.flags & LEASE_OWNER:
         job.flags = job.flags & ~(DEFERRED | DELIVERED) | LEASE_RELAYED
-    announcements.file_requeue(node, job)  # or nobody would know it after a crash
+    announcements.file_requeue(node, job)  # or nobody would know after a crash that it is put off, or not any more
 
 
 def speak_no_more(node: "Node", job: Job, number: int) -> None:

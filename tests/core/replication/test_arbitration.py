@@ -632,7 +632,7 @@ class TestHeldElsewhere:
         bench.hear(one, (HOLD, OUT_IN_MY_STEAD, (), (job_id,), (80_000,)))
         assert not is_delayed_here(job)
         assert (is_out(job), is_in_flight(job), state(job, is_dead=False)) == (True, True, RUNS)
-        assert bench.records()[-1] == (REQUEUE, job_id, job.nacks, job.deliveries, job.requeue_ms)
+        assert bench.records()[-1] == (REQUEUE, job_id, job.nacks, job.deliveries, 0)
         assert handover.what_to_say(bench.node.peers[other.id], job) == OUT_IN_MY_STEAD
         bench.hear(other, (WILLQUEUE, 7000, job.holders, (job_id,)))
         assert bench.told(other, HOLD) == [(HOLD, 7000, (), (job_id,), (job.requeue_ms - bench.now_ms,))]
