@@ -126,7 +126,8 @@ class App:
         self._lifespan: Lifespan | None = None
         self._clients: dict[asyncio.AbstractEventLoop, AsyncDisque] = {}
         self._blocking: Disque | None = None
-        self.builtins: dict[str, Task[Any, Any]] = {groups.NAME: groups.collector(self, self.door, self.now_s)}
+        collecting = groups.collector(self, self.door, self.now_s, Options(tries=TRIES, timeout=TIMEOUT_S))
+        self.builtins: dict[str, Task[Any, Any]] = {groups.NAME: collecting}
 
     # -- tasks -----------------------------------------------------------------------------------------------------
 

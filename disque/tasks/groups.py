@@ -7,6 +7,10 @@ the group has taken so far, half a minute at most. If all are done it returns th
 after it in the chain gets that list. If one has failed for good, or nobody remembers how it ended, the collector is a
 dead letter whose error names it: after the member was put right and revived, revive the collector.
 
+What the app says for tasks is not meant for the collector: a timeout of a second would end its looks, a single try or a
+short life would lose what comes after the group. So it has tries and a timeout of its own, and lives as long as the
+members may, 30 days at least: then it can tell of those that have expired.
+
 docs/decisions/groups.md says why not a counter.
 """
 
@@ -17,10 +21,10 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVa
 
 from disque.client import Ended
 from disque.tasks.door import Door
-from disque.tasks.errors import Dead, Snooze
+from disque.tasks.errors import Dead, Snooze, seconds
 from disque.tasks.handle import LOST, Job
-from disque.tasks.message import read
-from disque.tasks.options import Options
+from disque.tasks.message import Message, read
+from disque.tasks.options import TTL_S, Options
 from disque.tasks.task import AsyncTask, Bound, Call, Link, Sender, Task
 
 P = ParamSpec("P")
@@ -55,8 +59,19 @@ class Grouping(Sender, Protocol):
         """The time of day."""
 
 
-def collector(app: Grouping, door: Callable[[], Door], clock: Callable[[], float]) -> Task[..., Any]:
-    """The task of an app that collects."""
+class Collector(AsyncTask[..., Any]):
+    """The task that collects. What comes next has the list: it is not kept beside that, where it could be too long."""
+
+    __slots__ = ()
+
+    def message(self, bound: Bound[Any], then: list[dict[str, Any]] | None) -> Message:
+        """See `Task.message`."""
+        said = super().message(bound, then)
+        return said._replace(result=said.result and not then)
+
+
+def collector(app: Grouping, door: Callable[[], Door], clock: Callable[[], float], options: Options) -> Task[..., Any]:
+    """The task of an app that collects. ``options`` are its own, whatever those of the app are."""
 
     async def collect(ids: list[str], since: float) -> list[Any]:
         ended: list[Ended | None] = []
@@ -71,7 +86,7 @@ def collector(app: Grouping, door: Callable[[], Door], clock: Callable[[], float
             raise Dead(f"{len(failed)} of {len(known)} jobs of the group have not succeeded: {told(failed[0])}")
         return [None if one.result is None else read(one.result) for one in known]
 
-    return AsyncTask(app, collect, NAME, Options())
+    return Collector(app, collect, NAME, options)
 
 
 def within(least: float, value: float, most: float) -> float:
@@ -108,7 +123,8 @@ class Group(Generic[R_co]):
         since = self.app.now_s()
         jobs = await self.app.enqueue_many(self.members)
         queue = self.links[0].bound.queue if self.links else self.members[0].queue
-        kept = Options(queue=queue) if self.links else Options(queue=queue, retain=RETAIN_S)
+        ttl_s = max(TTL_S, *(seconds(one.options.life(), "ttl") for one in self.members))
+        kept = Options(queue=queue, ttl=ttl_s, retain=None if self.links else RETAIN_S)
         task = self.app.builtins[NAME]
         bound: Bound[Any] = Bound(task, kept.over(task.options), ([job.id for job in jobs], since), {}, self.links)
         return cast("Job[R_co]", await bound.enqueue())

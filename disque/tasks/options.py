@@ -111,19 +111,22 @@ class Options:
         """Whether the result is kept."""
         return self.retain is not None and seconds(self.retain, "retain") > 0
 
+    def life(self) -> Duration:
+        """How long the job lives, run or not."""
+        if self.ttl is not None:
+            return self.ttl
+        return TTL_S if self.delay is None and self.at is None else ttl_beyond(TTL_S, self.delay_s())
+
     def job(self, queue: Name, body: bytes, lease_s: int, key: str | None) -> NewJob:
         """The job that these say."""
         once = self.at_most_once
-        ttl = self.ttl
-        if ttl is None:
-            ttl = TTL_S if self.delay is None and self.at is None else ttl_beyond(TTL_S, self.delay_s())
         return NewJob(
             queue,
             body,
             delay=self.delay,
             at=self.at,
             retry=0 if once else lease_s,
-            ttl=ttl,
+            ttl=self.life(),
             replicate=1 if once else self.replicate,
             unique=key,
             window=self.unique_for if key is not None else None,

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from disque.tasks import App, JobFailedError, NotDoneError
+from disque.tasks import App, JobFailedError, NotDoneError, Snooze
 from disque.tasks.groups import NAME
-from disque.tasks.options import Options
+from disque.tasks.options import TTL_S, Options
 from disque.tasks.task import Bound
 from tests.tasks.support import Shop
 
@@ -87,6 +87,56 @@ def test_a_member_that_fails_is_named_and_both_can_be_revived() -> None:
                 t.revive(entry)
             await t.run()
             assert await job.result() == [0, 1, 2]
+
+    asyncio.run(scene())
+
+
+def test_limits_of_the_app_are_not_those_of_the_collector() -> None:
+    app = App(tries=1, timeout=1, ttl=60)
+
+    @app.task(ttl=3600)
+    async def slow() -> str:
+        return "done"
+
+    @app.task
+    async def brief() -> None:
+        raise Snooze(100)
+
+    async def scene() -> None:
+        async with app.testing() as t:
+            collecting = app.builtins[NAME]
+            assert (collecting.options.tries, collecting.timeout_s) == (10, 1800)
+            job = await app.group([slow.using(delay=1000).bind(), slow.bind()]).enqueue()
+            await t.advance(1300)
+            assert await job.result() == ["done", "done"]
+            long = await app.group([slow.using(ttl=TTL_S + 5).bind(), slow.bind()]).enqueue()
+            assert (t.memory.entries[long.id].job.tries, t.memory.entries[long.id].job.ttl) == (10, TTL_S + 5)
+            expiring = await app.group([brief.bind()]).enqueue()
+            await t.advance(200)
+            with pytest.raises(JobFailedError, match=r"1 of 1 jobs of the group .* is expired"):
+                await expiring.result()
+
+    asyncio.run(scene())
+
+
+def test_the_list_is_not_kept_beside_what_comes_next() -> None:
+    app = App(retain=60)
+
+    @app.task
+    async def one() -> int:
+        return 1
+
+    @app.task
+    async def total(numbers: list[int]) -> int:
+        return sum(numbers)
+
+    async def scene() -> None:
+        async with app.testing() as t:
+            job = await app.group([one.bind(), one.bind()]).then(total).enqueue()
+            await t.run()
+            status = await job.status()
+            assert status is not None
+            assert (status.status, status.result, await job.result()) == ("done", None, 2)
 
     asyncio.run(scene())
 
