@@ -138,11 +138,14 @@ def failed(result: Any, error: Any, finished_at: datetime | None) -> Any:
     return replace(result, status=TaskResultStatus.FAILED, finished_at=finished_at, errors=errors)
 
 
-def end(result: Any, task_body: bytes) -> bytes:
+def end(result: Any, task_body: bytes, *, with_arguments: bool = True) -> bytes:
     """A task that has succeeded, as the result of its job. Raises TypeError for a value that JSON cannot say."""
+    said = json.loads(task_body)
+    if not with_arguments:
+        said |= {"args": [], "kwargs": {}}
     attempts = Attempts(result.worker_ids, result.started_at, result.last_attempted_at)
     words = {
-        "body": json.loads(task_body),
+        "body": said,
         "value": result._return_value,  # noqa: SLF001 - what return_value gives, without looking at the status
         "finished_at": stamp(result.finished_at),
         "attempts": attempts.packed(),

@@ -1,8 +1,9 @@
 """What `manage.py disque_worker` does: threads that take one job after the other and run its task.
 
 A task that returns ends its job with its result. One that raises gives it back with the error, for another try if it
-has one, or as a dead letter. While it runs, its lease is kept. Whoever stops finishes what runs, as long as the grace
-allows; what runs longer goes back, and uses up no try.
+has one, or as a dead letter; one whose result cannot be kept has done its work, and is a dead letter at once. While a
+task runs, its lease is kept. Whoever stops finishes what runs, as long as the grace allows; what runs longer goes back,
+and uses up no try.
 """
 
 import logging
@@ -130,15 +131,25 @@ class Runner:
         keeping = Keeping(client, [job])
         keeping.progress(attempts.packed())
         result, error = self._call(result, keeping)
-        if error is None:
-            try:
-                client.settle(job.id, job.node, records.end(result, job.body))
-            except (CommandError, TypeError, ValueError) as wrong:  # too long for a node, or nothing that JSON can say
-                error = wrong
-        if error is None:
-            task_finished.send(type(backend), task_result=result)
+        if error is not None:
+            self._fail(result, job, error, is_last=job.nacks + 1 >= backend.parsed.tries)
+            return
+        try:
+            self._settle(result, job)
+        except (CommandError, TypeError, ValueError) as wrong:  # too long for a node, or nothing that JSON can say
+            wrong.add_note("the function has ended, but its result cannot be kept")
+            self._fail(result, job, wrong, is_last=True)
         else:
-            self._fail(result, job, error)
+            task_finished.send(type(backend), task_result=result)
+
+    def _settle(self, result: Any, job: Job) -> None:
+        """Tell the end of a task that has succeeded. What it has returned counts for more than its arguments."""
+        client = self.backend.client
+        try:
+            client.settle(job.id, job.node, records.end(result, job.body))
+        except CommandError as error:
+            client.settle(job.id, job.node, records.end(result, job.body, with_arguments=False))
+            LOG.warning("the result of task %s is kept without its arguments: %s", job.id, error)
 
     def _call(self, result: Any, keeping: KeepWorking) -> tuple[Any, BaseException | None]:
         """Call the function of a task, and keep it meanwhile: the result with what it returned, or its error."""
@@ -162,10 +173,9 @@ class Runner:
         LOG.error(text, job.id, job.queue, error)
         self.backend.client.give_back([job.id], job.node, error=records.error_text(records.error_of(error)), dead=True)
 
-    def _fail(self, result: Any, job: Job, error: BaseException) -> None:
+    def _fail(self, result: Any, job: Job, error: BaseException, *, is_last: bool) -> None:
         """Give a task back that has raised."""
         told = records.error_of(error)
-        is_last = job.nacks + 1 >= self.backend.parsed.tries
         if not is_last:
             LOG.warning("task %s is tried again: %r", job.id, error)
         self.backend.client.give_back([job.id], job.node, error=records.error_text(told), dead=is_last)

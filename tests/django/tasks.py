@@ -52,6 +52,11 @@ def attempt(context: Any) -> list[Any]:
 
 
 @task
+def length(text: str, *, more: str = "") -> int:
+    return len(text + more)
+
+
+@task
 def large() -> str:
     return "x" * 2_000_000
 

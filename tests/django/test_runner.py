@@ -74,6 +74,27 @@ def test_one_that_succeeds_later_knows_its_attempts(backend: DisqueBackend) -> N
     assert result.started_at < result.last_attempted_at
 
 
+def test_a_result_that_is_too_long_with_its_arguments_is_kept_without_them(backend: DisqueBackend, caplog: Any) -> None:
+    short, long = tasks.length.enqueue("x", more="y"), tasks.length.enqueue("x" * 1_100_000, more="y")
+    with caplog.at_level(logging.WARNING, "disque.django"):
+        work(backend)
+    for result, value, args, kwargs in ((short, 2, ["x"], {"more": "y"}), (long, 1_100_001, [], {})):
+        found = backend.get_result(result.id)
+        assert (found.return_value, found.args, found.kwargs, found.attempts) == (value, args, kwargs, 1)
+    [told] = [one.getMessage() for one in caplog.records]
+    assert told.startswith(f"the result of task {long.id} is kept without its arguments: RESULT is longer than")
+
+
+@pytest.mark.parametrize("task", [tasks.large, tasks.strange])
+@pytest.mark.parametrize("options", [{"TRIES": 3}])
+def test_a_task_that_has_succeeded_is_not_tried_again_for_its_result(backend: DisqueBackend, task: Any) -> None:
+    result = task.enqueue()
+    work(backend)
+    result.refresh()
+    assert (result.status, result.attempts) == (TaskResultStatus.FAILED, 1)
+    assert result.errors[0].traceback.endswith("the function has ended, but its result cannot be kept\n")
+
+
 def die(backend: DisqueBackend, queue: str, times: int) -> None:
     """So many workers die of the task in a queue."""
     for _ in range(times):
