@@ -16,7 +16,7 @@ from disque.gateway.guard import RefusedError, TooManyError
 from disque.gateway.hub import Hub, log
 from disque.gateway.rest import dead, events, jobs, nodes, openapi, queues, schedules, users
 from disque.gateway.rest.operation import JSON_MOST, Ask, Operation, Problem, Result, bad
-from disque.gateway.rest.schema import read, wrong
+from disque.gateway.rest.schema import read, whole, wrong
 
 BASE: Final = "/api/v1"
 #: Where the OpenAPI document is.
@@ -130,6 +130,7 @@ class Rest:
         said = wrong(ask.body, operation.body)
         if said:
             raise bad(said)
+        ask.body = whole(ask.body, operation.body)
 
 
 def no_json(name: str) -> object:

@@ -83,7 +83,24 @@ def wrong(value: object, schema: Schema, where: str = "the body") -> str:
 
 def is_of(value: object, kind: str) -> bool:
     """Whether a value is of a type of JSON."""
-    return kind == "boolean" if isinstance(value, bool) else isinstance(value, TYPES[kind])
+    if isinstance(value, bool):
+        return kind == "boolean"
+    if isinstance(value, float) and kind == "integer":
+        return value.is_integer()
+    return isinstance(value, TYPES[kind])
+
+
+def whole(value: Any, schema: Schema) -> Any:  # noqa: ANN401 - what JSON has
+    """A checked value, with an int for each integer: 3.0 is one in JSON, and some languages have no other number."""
+    kind = schema.get("type")
+    if kind == "integer":
+        return int(value)
+    if kind == "array":
+        return [whole(one, schema["items"]) for one in value]
+    if kind == "object":
+        known: dict[str, Schema] = schema.get("properties", {})
+        return {name: whole(one, known.get(name, {})) for name, one in value.items()}
+    return value
 
 
 def wrong_plain(value: object, schema: Schema, where: str) -> str:

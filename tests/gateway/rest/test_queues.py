@@ -79,7 +79,7 @@ class TestJobs:
         assert api("POST", "/queues/mails/move", {"to": "a/b"}) == {"count": 2, "unreachable": []}
         [job] = api.take("a/b")
         assert api("POST", f"/jobs/{job['id']}/nack", {"dead": True}) == {"count": 1}
-        revived = api("POST", "/queues/a%2Fb:dead/revive", {"count": 5})
+        revived = api("POST", "/queues/a%2Fb:dead/revive", {"count": 5.0})
         assert revived == {"count": 1, "unreachable": [], "without_origin": 0}
         assert api("POST", "/queues/a%2Fb:dead/revive")["count"] == 0
         assert node.ask("QLEN", "a/b") == 2

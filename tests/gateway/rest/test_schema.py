@@ -2,7 +2,20 @@
 
 import pytest
 
-from disque.gateway.rest.schema import array, boolean, integer, nullable, number, read, record, string, texts, wrong
+from disque.gateway.rest.schema import (
+    anything,
+    array,
+    boolean,
+    integer,
+    nullable,
+    number,
+    read,
+    record,
+    string,
+    texts,
+    whole,
+    wrong,
+)
 
 THING = record({"name": string(maxLength=3), "size": integer("", 1, 5), "tags": array(string(), 2)}, "name")
 
@@ -37,6 +50,15 @@ def test_other_kinds() -> None:
     assert wrong({"a": "b"}, texts("")) == ""
     assert wrong({"a": 1}, texts("")) == "'a' must be of type string"
     assert wrong(object(), {}) == "", "anything"
+
+
+def test_three_point_zero_is_an_integer() -> None:
+    schema = record({"size": integer("", 1, 5), "delay": number(), "sizes": array(integer()), "json": anything("")})
+    given = {"size": 3.0, "delay": 3.0, "sizes": [4.0, 5], "json": {"size": 3.0}}
+    assert wrong(given, schema) == ""
+    assert repr(whole(given, schema)) == repr({"size": 3, "delay": 3.0, "sizes": [4, 5], "json": {"size": 3.0}})
+    assert wrong({"size": 6.0}, schema) == "'size' must be at most 5"
+    assert wrong(float("inf"), integer()) == "the body must be of type integer"
 
 
 def test_null_is_a_value_only_where_it_may_be_one() -> None:
