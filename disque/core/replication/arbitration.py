@@ -34,7 +34,6 @@ from cluster.messages import (
     HANDED_ON,
     HOLD,
     IN_MY_STEAD,
-    OUT_IN_MY_STEAD,
     STILL,
     WILLQUEUE,
 )
@@ -53,7 +52,6 @@ from disque.core.model.job import (
     SPENT,
     WAIT_REPL,
     Job,
-    is_out_elsewhere,
 )
 from disque.core.model.memory import VOTE_BYTES
 from disque.core.model.peers import Peer
@@ -76,9 +74,6 @@ YIELD_MS: Final = 3000
 CONTEST_MS: Final = 1000
 #: What a HOLD is longer for others, at most, so that they do not all ask in the same moment, in ms.
 SPREAD_MS: Final = 100
-#: `round` of HOLD from a node in whose place this one is to speak; of all HOLD but answers and HANDED_ON.
-STEAD: Final = frozenset({IN_MY_STEAD, OUT_IN_MY_STEAD})
-TOLD: Final = frozenset({0, IN_MY_STEAD, OUT_IN_MY_STEAD})
 #: What one time may be longer than another that was told to and fro, in ms: beyond, somebody has made it longer.
 LONGER_MS: Final = 2000
 
@@ -380,23 +375,12 @@ def is_spoken_for(job: Job, now_ms: int) -> bool:
     return job.flags & (LEASE_OWNER | LEASE_RELAYED) > 0 and job.requeue_ms > now_ms
 
 
-def speak_in_stead(node: "Node", job: Job, number: int) -> None:
-    """A node that stops has said how long ``job`` waits, or is out with a consumer: this one says so to others."""
-    if number == IN_MY_STEAD:
-        job.flags |= DEFERRED | LEASE_RELAYED
-    elif not job.flags & LEASE_OWNER:
-        job.flags = job.flags & ~(DEFERRED | DELIVERED) | LEASE_RELAYED
-    announcements.file_requeue(node, job)  # or nobody would know after a crash that it is put off, or not any more
-
-
 def speak_no_more(node: "Node", job: Job, number: int) -> None:
     """Somebody else speaks for ``job``: this node may have done so in the stead of one that had stopped.
 
-    An older one that stopped did not tell which of its jobs are put off, so all counted as such.
+    It has counted the job as one that is put off, since it was not told which of them are.
     """
-    if number != HANDED_ON or not job.flags & LEASE_RELAYED:
-        return
-    if job.flags & (DEFERRED | LEASE_OWNER) == DEFERRED or is_out_elsewhere(job):
+    if number == HANDED_ON and job.flags & (DEFERRED | LEASE_OWNER | LEASE_RELAYED) == DEFERRED | LEASE_RELAYED:
         job.flags &= ~(DEFERRED | LEASE_RELAYED)
         announcements.file_requeue(node, job)
 
@@ -423,7 +407,7 @@ def held(
             if number != HANDED_ON:  # else it was handed to this queue
                 node.take_out(job, now_ms)
                 wait(node, job, until_ms, 0, now_ms)
-        elif (number in STEAD and not is_spoken_for(job, now_ms)) or (job.place >= ELSEWHERE and not number):
+        elif (number == IN_MY_STEAD and not is_spoken_for(job, now_ms)) or (job.place >= ELSEWHERE and not number):
             # Its own time is that of a copy of which nothing is heard, a RETRY: it is not told to others, and does not
             # make a delay longer. Or the job was handed on from here, and has arrived: whoever has it speaks for it.
             node.drop_vote(job_id)
@@ -432,12 +416,13 @@ def held(
         elif not (job.flags & LEASE_OWNER and job.requeue_ms > now_ms):
             job.flags &= ~BACKUP
             step_back(node, job, until_ms, now_ms)
-        elif number in TOLD and until_ms > job.requeue_ms:
+        elif number <= IN_MY_STEAD and until_ms > job.requeue_ms:
             # What this node knows itself counts until it is over; then it asks again. Who was not asked will be gone.
             node.drop_vote(job_id)
             wait(node, job, until_ms, job.flags & (DEFERRED | LEASE_OWNER | LEASE_RELAYED), now_ms)
-        if number in STEAD and not job.flags & SPENT and not is_out:
-            speak_in_stead(node, job, number)
+        if number == IN_MY_STEAD and not job.flags & SPENT and not is_out:
+            job.flags |= DEFERRED | LEASE_RELAYED
+            announcements.file_requeue(node, job)  # or nobody would know it after a crash
 
 
 def working(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
