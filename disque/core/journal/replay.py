@@ -177,7 +177,7 @@ class Replay(Recovery):
         if job.expires_ms <= now_ms or len(job.holders) == 1:
             node.remove(job)
             return
-        node.ends.was_used = node.ends.was_used or ends.retains(job)  # its end may have been forgotten
+        node.ends.has_kept = node.ends.has_kept or ends.retains(job)  # its end may have been forgotten
         ack = ack_batch.Ack(job.id, job.holders, node.selves, job.expires_ms)
         node.acks.by_id[job.id] = ack
         node.used += ACK_BYTES

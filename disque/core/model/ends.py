@@ -191,8 +191,8 @@ class Ends(Part):
     this one among them; ``by_node`` the same the other way around. ``unsure`` are jobs that have ended here, when not
     all holders know: with the questions that are answered when they do. ``saying`` is what was said of jobs in this
     turn, by node and job: the last counts. ``over`` are clients with many jobs that have heard enough, and are answered
-    some at a time. ``reviews`` counts how often all that clients wait for had to be looked at. ``was_used``: an end was
-    known here once, so one may have been forgotten that not all holders know.
+    some at a time. ``reviews`` counts how often all that clients wait for had to be looked at. ``has_kept``: an end was
+    kept here once for its RETAIN, so one may have been forgotten that not all holders know.
     """
 
     __slots__ = (
@@ -200,6 +200,7 @@ class Ends(Part):
         "by_node",
         "by_session",
         "done",
+        "has_kept",
         "index",
         "node_id",
         "over",
@@ -209,7 +210,6 @@ class Ends(Part):
         "timers",
         "unsure",
         "wanted",
-        "was_used",
         "watched",
     )
 
@@ -227,14 +227,14 @@ class Ends(Part):
         self.by_session: dict[int, Wait] = {}
         self.over: deque[Wait] = deque()
         self.reviews = 0
-        self.was_used = False
+        self.has_kept = False
         self.saying: dict[tuple[bytes, bytes], int] = {}
 
     def put(self, end: End) -> int:
         """Let this be the end of its job. Returns how many bytes more that takes."""
         more = end.size() - self.drop(end.id)
         self.by_id[end.id] = end
-        self.was_used = True
+        self.has_kept = self.has_kept or end.lasts
         end.number = self.index.add(end)
         self.strange += end.strange_size()
         self.count(end)

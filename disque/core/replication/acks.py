@@ -214,7 +214,7 @@ def fast_ack(node: "Node", job_id: bytes, now_ms: int) -> bool:
         ends.heard(node, job, node.node_id, now_ms)
     for holder in job.holders:
         if holder != node.node_id:
-            if node.ends.was_used:
+            if node.ends.by_id or node.ends.has_kept:
                 ends.say(node, holder, job_id)
             node.batch(holder, (DELJOB,), job_id)
     if len(job.holders) > 1:
@@ -297,7 +297,7 @@ def tell(node: "Node", job_id: bytes, ack: Ack) -> None:
 
 def say_done(node: "Node", peer_id: bytes, holders: tuple[bytes, ...], job_id: bytes) -> None:
     """SETACK to one node; how the job has ended goes before it."""
-    if node.ends.was_used:
+    if node.ends.by_id or node.ends.has_kept:
         ends.say(node, peer_id, job_id)
     node.batch(peer_id, (SETACK, holders), job_id)
 

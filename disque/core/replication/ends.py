@@ -333,7 +333,8 @@ def compare(
     elif known.is_strange:
         remove(node, job_id)  # a holder knows better
     elif known.beats(status, node_id, text):
-        node.send(peer, message_of(node, known))
+        if (status, known.status) != (EXPIRED, DROPPED):  # older versions answer that with what they have, without end
+            node.send(peer, message_of(node, known))
     else:
         tell_others(node, peer, replace(node, known, what, age_ms, left_ms, text, beside, now_ms))
 

@@ -228,8 +228,7 @@ def purge_some(node: "Node", now_ms: int) -> None:
     old = [entry for entry in bucket.values() if entry.deleted and max(entry.taken_ms, entry.counter) < before]
     for entry in old:
         drop(node, entry)
-        if node.peers:  # else nobody has what was deleted; and whoever is met later never heard of that
-            registry.purged = max(registry.purged, entry.counter)
+        registry.purged = max(registry.purged, entry.counter)
     if registry.purged != purged and node.journaling:
         file_purged(node)
 

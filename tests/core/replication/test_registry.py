@@ -226,20 +226,6 @@ def test_a_deletion_is_purged_when_it_is_old_and_what_was_deleted_does_not_come_
     assert bench.node.registry.count == 1, "it was set later"
 
 
-def test_what_a_node_alone_has_deleted_says_nothing_of_what_others_set() -> None:
-    """It may be met by a cluster with settings that are older: these must not go."""
-    bench = Bench()
-    bench.membership.forget_after_ms = 10_000
-    set_before = bench.now_ms - 5
-    entries.set_value(bench.node, key(), b"", bench.now_ms, deleted=True)
-    bench.live(50_000)
-    assert (bench.node.registry.count, bench.node.registry.purged) == (0, 0)
-    peer = bench.meet(1)
-    bench.hear(peer, (ENTRIES, ((UNKNOWN, b"name0", b"field", b"v", set_before, peer.id, 0),)))
-    assert bench.node.registry.count == 1
-    assert bench.told(peer, ENTRIES) == []
-
-
 @pytest.mark.parametrize(("off_ms", "is_purged"), [(-86_400_000, True), (86_400_000, False)])
 def test_a_deletion_is_old_since_it_was_made_and_came_here(off_ms: int, is_purged: bool) -> None:
     """The clock of the node that made it may be wrong, and so may be the time of this one."""
