@@ -28,7 +28,7 @@ from disque.core.journal.codec import encode
 from disque.core.journal.replay import Replay
 from disque.core.journal.schema import ENDED as ENDED_RECORD
 from disque.core.journal.schema import KEPTBY
-from disque.core.model.ends import CANCELLED, DEAD, DEAD_LETTER, DONE, EXPIRED, GONE, NOBODY, UNKNOWN
+from disque.core.model.ends import CANCELLED, DEAD, DEAD_LETTER, DONE, DROPPED, EXPIRED, GONE, NOBODY, UNKNOWN
 from disque.core.model.spec import RETAIN
 from disque.core.replication.ends import NOT_KNOWN
 from tests.core.support import MYSELF, UNKNOWN_ID, Bench, Client, foreign_id
@@ -178,6 +178,17 @@ def test_two_ends_meet(bench: Bench, mine: tuple[str, ...], theirs: int, who: st
     else:
         assert end_of(bench) == (theirs, other, b"theirs")
         assert [peer_id for peer_id, _ in bench.sent(ENDED)] == [two.id], "the third holder may know the other end"
+
+
+def test_whoever_takes_expired_for_better_than_dropped_gets_no_answer(bench: Bench) -> None:
+    """A node of an older version does, and would answer in turn, without end."""
+    one = bench.peers[0]
+    bench.hear(one, ended(DROPPED, one.id))
+    before = end_of(bench)
+    bench.sent()
+    bench.hear(one, ended(EXPIRED, b"0" * 40))
+    assert end_of(bench) == before
+    assert bench.told(one, ENDED) == []
 
 
 @pytest.mark.parametrize(("left_ms", "is_kept"), [(0, False), (300_000, True)])
