@@ -329,7 +329,7 @@ def mixes(args: Iterable[object]) -> bool:
 def bare(annotation: object) -> list[object]:
     """What an annotation stands for, without what is around it: several for a union."""
     if isinstance(annotation, typing.TypeVar):
-        return [] if annotation.__bound__ is None else bare(annotation.__bound__)
+        return [annotation] if annotation.__bound__ is None else bare(annotation.__bound__)
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated or origin in WRAPPERS:
         return bare(parts[0])

@@ -5,7 +5,7 @@ import datetime as dt
 import enum
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import pytest
 
@@ -166,6 +166,13 @@ def test_texts_and_bytes_may_be_described(annotation: Any, text: object) -> None
     assert shape.read([b"user"], {}) == ([b"user"], {})
     with pytest.raises(TypeError, match="JSON has bytes as a text"):
         Shape(takes, "takes", "json")
+
+
+def test_beside_them_there_may_be_what_has_no_bound() -> None:
+    def takes(value: Any) -> None: ...
+
+    takes.__annotations__["value"] = bytes | str | TypeVar("T")  # as of a generic task
+    assert Shape(takes, "takes", "msgpack").read([{"a": 1}], {}) == ([{"a": 1}], {})
 
 
 def test_arguments_by_name_with_defaults() -> None:

@@ -41,9 +41,8 @@ AT_ONCE: Final = 500
 def mark(node: "Node", away_ms: int) -> None:
     """The journal is read, and its end is so old: note which jobs are in doubt, if they are."""
     repairs = node.repairs
-    forget_after_ms = node.config.number("cluster-forget-after") * 1000
-    repairs.is_forgotten = 0 < forget_after_ms <= away_ms
-    if away_ms < forget_after_ms and not repairs.noted:
+    repairs.is_forgotten = away_ms >= node.config.number("cluster-forget-after") * 1000
+    if not repairs.is_forgotten and not repairs.noted:
         return
     for shard in node.shards:
         for job in shard.values():
