@@ -35,6 +35,8 @@ OVERFLOW: Final = 1 << 8
 TAKEOVER: Final = 1 << 9
 #: A node says which ends of jobs it keeps, and keeps copies of those that others have lost.
 ENDS: Final = 1 << 10
+#: A node says of one that stopped which jobs consumers have, and which wait.
+STEAD: Final = 1 << 11
 
 #: The capabilities by bit: the name that the log shows, and what a node without it does not understand.
 CAPABILITIES: Final[dict[int, tuple[str, str]]] = {
@@ -49,10 +51,13 @@ CAPABILITIES: Final[dict[int, tuple[str, str]]] = {
     USERS: ("users", "users, and what they may"),
     TAKEOVER: ("takeover", "TAKEJOB: jobs of a node that leaves, which are delivered at most once"),
     ENDS: ("ends", "ASKEND, KEEPEND: who keeps how a job has ended, so that lost copies are made again"),
+    STEAD: ("stead", "HOLD of a node that stops: which jobs consumers have, and which wait"),
 }
 
 #: What this version says at the handshake. A capability is added here when all that it promises is there.
-MINE: Final = SIZES | REGISTRY | JOBS | QUEUES | PUBSUB | SCHEDULES | USERS | REPAIR | OVERFLOW | TAKEOVER | ENDS
+MINE: Final = (
+    SIZES | REGISTRY | JOBS | QUEUES | PUBSUB | SCHEDULES | USERS | REPAIR | OVERFLOW | TAKEOVER | ENDS | STEAD
+)
 
 #: A mask on the wire is no number from here on.
 MASK_END: Final = 1 << 63

@@ -110,8 +110,10 @@ REFUSED_SIZE: Final = 5
 
 #: `round` of HOLD from a node that stops: those who hear it say so to others until it is over; or, the job was handed
 #: on, and whoever has it in his queue by now keeps it there. That says a node that is back, too, of what is still out.
+#: OUT_IN_MY_STEAD is IN_MY_STEAD of jobs that consumers have, for those who can tell these from what waits.
 IN_MY_STEAD: Final = 1
 HANDED_ON: Final = 2
+OUT_IN_MY_STEAD: Final = 3
 
 #: `what` of STOPPING.
 I_STOP: Final = 0
@@ -229,7 +231,7 @@ FIELDS: Final[dict[str, str]] = {
     "queue": _BYTES,
     "reason": _NUMBER,
     "repl": _NUMBER,
-    "round": _STAMP,  # a number of the asker's that comes back with the answer; up to HANDED_ON: nobody asked
+    "round": _STAMP,  # a number of the asker's that comes back with the answer; up to OUT_IN_MY_STEAD: nobody asked
     "spec": _BYTES,  # what the job has in common with others: see `disque.core.model.spec`
     "status": _NUMBER,  # how jobs have ended: see `disque.core.model.ends`
     "up_ms": _NUMBER,  # so long the node has been up without a break

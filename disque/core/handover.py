@@ -14,11 +14,14 @@ it may have come back a moment ago, too, and ask in vain soon.
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import ALL_SENT, ENQUEUE, HANDED_ON, HOLD, I_STOP, IN_MY_STEAD, STOPPING
+from cluster.capabilities import STEAD
+from cluster.messages import ALL_SENT, ENQUEUE, HANDED_ON, HOLD, I_STOP, IN_MY_STEAD, OUT_IN_MY_STEAD, STOPPING
 from disque.core import links
 from disque.core.dedup import key_keeper
 from disque.core.federation import supply
+from disque.core.jobs import census
 from disque.core.model.job import ACTIVE, LEASE_OWNER, LEASE_RELAYED, QUEUED, Job
+from disque.core.model.peers import Peer
 from disque.core.model.queue import ELSEWHERE
 from disque.core.replication import acks, zoning
 
@@ -134,10 +137,16 @@ def leave(
         if others:
             hand_over(node, job, others, now_ms)
     elif job.flags & (LEASE_OWNER | LEASE_RELAYED) and job.requeue_ms > now_ms:
-        said = HANDED_ON if job.place >= ELSEWHERE else IN_MY_STEAD  # where it is now, somebody else speaks for it
         for holder in job.holders:
             if holder in hearing:
-                out.setdefault((holder, said), []).append(job)
+                out.setdefault((holder, what_to_say(node.peers[holder], job)), []).append(job)
+
+
+def what_to_say(peer: Peer, job: Job) -> int:
+    """The `round` of HOLD for ``peer``, of a job that waits or is out."""
+    if job.place >= ELSEWHERE:
+        return HANDED_ON  # where it is now, somebody else speaks for it
+    return OUT_IN_MY_STEAD if census.is_in_flight(job) and peer.understands(STEAD) else IN_MY_STEAD
 
 
 def may_lack(node: "Node", job: Job, holder: bytes) -> bool:

@@ -16,7 +16,7 @@ from cluster.capabilities import (
 
 def test_bits_are_for_ever() -> None:
     bits = {"sizes": 1, "registry": 2, "jobs": 4, "queues": 8, "pubsub": 16, "schedules": 32, "users": 64}
-    bits |= {"repair": 128, "overflow": 256, "takeover": 512, "ends": 1024}
+    bits |= {"repair": 128, "overflow": 256, "takeover": 512, "ends": 1024, "stead": 2048}
     assert {name: bit for bit, (name, _) in CAPABILITIES.items()} == bits
     assert (SIZES, REGISTRY, JOBS, QUEUES, PUBSUB, SCHEDULES, REPAIR, OVERFLOW) == (1, 2, 4, 8, 16, 32, 128, 256)
 

@@ -2,6 +2,7 @@ from typing import Any, cast
 
 import pytest
 
+from cluster.capabilities import STEAD
 from cluster.membership import STOPPED
 from cluster.messages import (
     ALL_SENT,
@@ -14,6 +15,7 @@ from cluster.messages import (
     I_STOP,
     IN_MY_STEAD,
     NEEDJOBS,
+    OUT_IN_MY_STEAD,
     PING,
     REPLJOB,
     SETACK,
@@ -124,7 +126,25 @@ def test_of_a_job_that_is_out_the_others_are_told_how_long() -> None:
     farewell(bench)
     held = bench.sent(HOLD)
     assert sorted(peer for peer, _ in held) == sorted(other.id for other in bench.peers)
-    assert all(message == (HOLD, IN_MY_STEAD, (), (job_id,), (3000,)) for _, message in held)
+    assert all(message == (HOLD, OUT_IN_MY_STEAD, (), (job_id,), (3000,)) for _, message in held)
+
+
+def test_one_of_an_older_version_is_not_told_which_jobs_consumers_have() -> None:
+    bench = Bench(peers=2)
+    client = bench.client()
+    out, late = add_shared(client), add_shared(client)
+    assert client.get("q", count=2) == [out, late]
+    assert client("NACK", late, "DELAY", 3) == 1
+    old, new = [bench.node.peers[one.id] for one in bench.peers]
+    old.capabilities = new.capabilities & ~STEAD
+    bench.sent(HOLD)
+    farewell(bench)
+    told = {(peer, message[1]): message[3] for peer, message in bench.sent(HOLD)}
+    assert {key: set(ids) for key, ids in told.items()} == {
+        (old.id, IN_MY_STEAD): {out, late},
+        (new.id, IN_MY_STEAD): {late},
+        (new.id, OUT_IN_MY_STEAD): {out},
+    }
 
 
 def test_nobody_speaks_for_a_job_that_was_handed_on() -> None:

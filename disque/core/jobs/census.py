@@ -10,7 +10,7 @@ not again for `FRESH_MS`.
 from typing import TYPE_CHECKING, Final
 
 from disque.core.model.census import NEVER_MADE
-from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, LEASE_RELAYED, Job
+from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, LEASE_RELAYED, Job, is_out_elsewhere
 from disque.core.model.queue import ELSEWHERE
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def is_out(job: Job) -> bool:
 
 def is_in_flight(job: Job) -> bool:
     """Whether a job that is out was delivered, and not given back."""
-    return job.flags & (DELIVERED | DEFERRED) == DELIVERED
+    return job.flags & (DELIVERED | DEFERRED) == DELIVERED or is_out_elsewhere(job)
 
 
 def tally(node: "Node", shard: dict[bytes, Job], names: frozenset[bytes]) -> None:

@@ -18,7 +18,7 @@ from disque.core.jobs.census import SPOKEN
 from disque.core.jobs.figures import DIGITS_MOST, number, numbers_of, words_of
 from disque.core.model.claims import WRITE
 from disque.core.model.ends import CANCELLED
-from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, QUEUED, SPENT, Job
+from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, QUEUED, SPENT, Job, is_out_elsewhere
 from disque.core.model.jobid import SHARDS, valid
 from disque.core.model.queue import ELSEWHERE
 from disque.core.model.user import User, of_queues
@@ -176,7 +176,7 @@ def is_delayed_here(job: Job) -> bool:
     flags = job.flags
     if job.state != ACTIVE or not flags & SPOKEN or flags & SPENT or job.place >= ELSEWHERE:
         return False
-    return not flags & DELIVERED or flags & DEFERRED != 0
+    return flags & DEFERRED != 0 or not (flags & DELIVERED or is_out_elsewhere(job))
 
 
 # -- by ID -------------------------------------------------------------------------------------------------------------

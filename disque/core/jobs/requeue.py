@@ -198,7 +198,8 @@ def working(node: "Node", job: Job, now_ms: int) -> int:
         until_ms = max(job.requeue_ms, until_ms)  # the process before this one may have known of a longer lease
     if job.place >= ELSEWHERE:
         job.place = OUT  # this node speaks for it from now on, and does not take it when it is sent back
-    node.hold(job, until_ms, held | LEASE_OWNER)
+    elsewhere = 0 if held or job.flags & DELIVERED else LEASE_RELAYED  # a consumer has it from another node
+    node.hold(job, until_ms, held | elsewhere | LEASE_OWNER)
     if held:
         file_requeue(node, job)
     if len(job.holders) > 1:

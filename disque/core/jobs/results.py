@@ -9,7 +9,7 @@ from disque.core.jobs.figures import DIGITS_MOST, numbers_of
 from disque.core.model import ends as model
 from disque.core.model.claims import EITHER
 from disque.core.model.extra import Extra
-from disque.core.model.job import ACKED, ACTIVE, DEFERRED, DELIVERED, QUEUED, WAIT_REPL, Job
+from disque.core.model.job import ACKED, ACTIVE, DEFERRED, DELIVERED, QUEUED, WAIT_REPL, Job, is_out_elsewhere
 from disque.core.model.survey import Answers, Asked, Words
 from disque.core.replication import ends, generations, surveys
 
@@ -74,7 +74,7 @@ def state(job: Job, *, is_dead: bool) -> int:
         return WAITS
     if job.state == ACTIVE and job.flags & DEFERRED:
         return DELAYED
-    return RUNS if job.flags & DELIVERED or not job.delay else DELAYED
+    return RUNS if job.flags & DELIVERED or is_out_elsewhere(job) or not job.delay else DELAYED
 
 
 class Result(Answers):

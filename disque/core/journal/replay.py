@@ -152,7 +152,8 @@ class Replay(Recovery):
             state, flags, job.requeue_ms, job.nacks, job.deliveries = listed
             job.flags = flags | job.flags & EXTRA
             if job.flags & LEASE_OWNER and len(job.holders) > 1:  # it may have been handed back elsewhere meanwhile
-                job.flags = job.flags & ~LEASE_OWNER | LEASE_RELAYED
+                waits = 0 if job.flags & (DELIVERED | LEASE_RELAYED) else DEFERRED  # as after DEQUEUE
+                job.flags = job.flags & ~LEASE_OWNER | LEASE_RELAYED | waits
         if not job.retry and not job.flags & SPENT and not sure and job.expires_ms > now_ms:
             self.drop(job)
         elif job.expires_ms <= now_ms:

@@ -28,7 +28,8 @@ STATE_NAMES: Final = (b"wait-repl", b"active", b"queued", b"acked")
 #: anywhere as far as this node knows. REQUEUE_ANNOUNCED: this node queued it although another one did before, was given
 #: it back, or got it when others had it: over a new link it says so. LEASE_RELAYED: as LEASE_OWNER, but it was a node
 #: that stopped who knew it, or this one before it stopped: so it says it to those who ask, and believes those who have
-#: queued the job meanwhile. EXTRA: there is more to know of it, see `model.extra`.
+#: queued the job meanwhile; without DELIVERED and DEFERRED, a consumer has the job from such a node, or from another
+#: one and has told this one WORKING. EXTRA: there is more to know of it, see `model.extra`.
 DELIVERED: Final = 1
 DEFERRED: Final = 2
 SPENT: Final = 4
@@ -37,6 +38,9 @@ BACKUP: Final = 16
 REQUEUE_ANNOUNCED: Final = 32
 LEASE_RELAYED: Final = 64
 EXTRA: Final = 128
+
+#: What together tells whether a consumer of another node has a job, in whose place this one speaks.
+OUT_ELSEWHERE: Final = DELIVERED | DEFERRED | LEASE_RELAYED
 
 #: Where a queue keeps the job: nowhere, in its line, in its line but taken out (a shell), or among those that came
 #: back.
@@ -165,3 +169,8 @@ class Job(Timed):
     def order(self) -> tuple[int, bytes]:
         """The key by which queues order jobs."""
         return (self.ctime, self.id)
+
+
+def is_out_elsewhere(job: Job) -> bool:
+    """Whether this node speaks of ``job`` for a consumer that has it from another one."""
+    return job.flags & OUT_ELSEWHERE == LEASE_RELAYED

@@ -34,6 +34,7 @@ from cluster.messages import (
     HANDED_ON,
     HOLD,
     IN_MY_STEAD,
+    OUT_IN_MY_STEAD,
     STILL,
     WILLQUEUE,
 )
@@ -47,11 +48,13 @@ from disque.core.model.job import (
     EXTRA,
     LEASE_OWNER,
     LEASE_RELAYED,
+    OUT,
     QUEUED,
     REQUEUE_ANNOUNCED,
     SPENT,
     WAIT_REPL,
     Job,
+    is_out_elsewhere,
 )
 from disque.core.model.memory import VOTE_BYTES
 from disque.core.model.peers import Peer
@@ -74,6 +77,9 @@ YIELD_MS: Final = 3000
 CONTEST_MS: Final = 1000
 #: What a HOLD is longer for others, at most, so that they do not all ask in the same moment, in ms.
 SPREAD_MS: Final = 100
+#: `round` of HOLD from a node in whose place this one is to speak; of all HOLD but answers and HANDED_ON.
+STEAD: Final = frozenset({IN_MY_STEAD, OUT_IN_MY_STEAD})
+TOLD: Final = frozenset({0, IN_MY_STEAD, OUT_IN_MY_STEAD})
 #: What one time may be longer than another that was told to and fro, in ms: beyond, somebody has made it longer.
 LONGER_MS: Final = 2000
 
@@ -375,12 +381,31 @@ def is_spoken_for(job: Job, now_ms: int) -> bool:
     return job.flags & (LEASE_OWNER | LEASE_RELAYED) > 0 and job.requeue_ms > now_ms
 
 
-def speak_no_more(node: "Node", job: Job, number: int) -> None:
-    """Somebody else speaks for ``job``: this node may have done so in the stead of one that had stopped.
+def is_known_better(job: Job, peer: bytes, number: int, now_ms: int) -> bool:
+    """Whether what a HOLD of ``peer`` tells takes the place of all that this node knows of ``job``."""
+    if number in STEAD:
+        return not is_spoken_for(job, now_ms) or job.place == place_at(peer)
+    return job.place >= ELSEWHERE and not number
 
-    It has counted the job as one that is put off, since it was not told which of them are.
+
+def speak_in_stead(node: "Node", job: Job, number: int) -> None:
+    """A node that stops has said how long ``job`` waits, or is out with a consumer: this one says so to others."""
+    if number == IN_MY_STEAD:
+        job.flags |= DEFERRED | LEASE_RELAYED
+    elif not job.flags & LEASE_OWNER:
+        job.flags = job.flags & ~(DEFERRED | DELIVERED) | LEASE_RELAYED
+    announcements.file_requeue(node, job)  # or nobody would know after a crash that it is put off, or not any more
+
+
+def speak_no_more(node: "Node", job: Job, until_ms: int) -> None:
+    """Somebody else speaks for ``job`` until then: this node may have done so in the stead of one that had stopped.
+
+    It goes on if it knows of a much longer time, since somebody has made it longer. An older node that stopped did not
+    tell which of its jobs are put off, so all counted as such.
     """
-    if number == HANDED_ON and job.flags & (DEFERRED | LEASE_OWNER | LEASE_RELAYED) == DEFERRED | LEASE_RELAYED:
+    if job.flags & (LEASE_OWNER | LEASE_RELAYED) != LEASE_RELAYED or job.requeue_ms > until_ms + LONGER_MS:
+        return
+    if job.flags & DEFERRED or is_out_elsewhere(job):
         job.flags &= ~(DEFERRED | LEASE_RELAYED)
         announcements.file_requeue(node, job)
 
@@ -400,29 +425,36 @@ def held(
         if job.state == WAIT_REPL:
             coordinator.taken_over(node, job)
             continue
-        speak_no_more(node, job, number)
         until_ms = now_ms + left_ms + int(node.random.random() * SPREAD_MS)
-        is_out = is_out_here(job, until_ms, now_ms)
-        if job.state == QUEUED:
-            if number != HANDED_ON:  # else it was handed to this queue
-                node.take_out(job, now_ms)
-                wait(node, job, until_ms, 0, now_ms)
-        elif (number == IN_MY_STEAD and not is_spoken_for(job, now_ms)) or (job.place >= ELSEWHERE and not number):
-            # Its own time is that of a copy of which nothing is heard, a RETRY: it is not told to others, and does not
-            # make a delay longer. Or the job was handed on from here, and has arrived: whoever has it speaks for it.
-            node.drop_vote(job_id)
-            job.flags &= ~BACKUP
-            wait(node, job, until_ms, job.flags & DEFERRED, now_ms)
-        elif not (job.flags & LEASE_OWNER and job.requeue_ms > now_ms):
-            job.flags &= ~BACKUP
-            step_back(node, job, until_ms, now_ms)
-        elif number <= IN_MY_STEAD and until_ms > job.requeue_ms:
-            # What this node knows itself counts until it is over; then it asks again. Who was not asked will be gone.
-            node.drop_vote(job_id)
-            wait(node, job, until_ms, job.flags & (DEFERRED | LEASE_OWNER | LEASE_RELAYED), now_ms)
-        if number == IN_MY_STEAD and not job.flags & SPENT and not is_out:
-            job.flags |= DEFERRED | LEASE_RELAYED
-            announcements.file_requeue(node, job)  # or nobody would know it after a crash
+        hold_back(node, peer, job, number, until_ms, now_ms)
+
+
+def hold_back(node: "Node", peer: bytes, job: Job, number: int, until_ms: int, now_ms: int) -> None:
+    """Let ``job`` wait until then, since ``peer`` speaks for it; ``number`` is the `round` of its HOLD."""
+    if number == HANDED_ON:
+        speak_no_more(node, job, until_ms)
+    is_out = is_out_here(job, until_ms, now_ms)
+    if job.state == QUEUED:
+        if number != HANDED_ON:  # else it was handed to this queue
+            node.take_out(job, now_ms)
+            wait(node, job, until_ms, 0, now_ms)
+    elif is_known_better(job, peer, number, now_ms):
+        # Its own time is that of a copy of which nothing is heard, a RETRY: it is not told to others, and does not
+        # make a delay longer. Or the job was handed on from here, and has arrived: whoever has it speaks for it.
+        node.drop_vote(job.id)
+        job.flags &= ~BACKUP
+        if number:
+            job.place = OUT  # whoever had it stops
+        wait(node, job, until_ms, job.flags & DEFERRED, now_ms)
+    elif not (job.flags & LEASE_OWNER and job.requeue_ms > now_ms):
+        job.flags &= ~BACKUP
+        step_back(node, job, until_ms, now_ms)
+    elif number in TOLD and until_ms > job.requeue_ms:
+        # What this node knows itself counts until it is over; then it asks again. Who was not asked will be gone.
+        node.drop_vote(job.id)
+        wait(node, job, until_ms, job.flags & (DEFERRED | LEASE_OWNER | LEASE_RELAYED), now_ms)
+    if number in STEAD and not job.flags & SPENT and not is_out:
+        speak_in_stead(node, job, number)
 
 
 def working(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster.messages import ANSWER, ANSWER_NO, HOLD, IN_MY_STEAD, QUEUED, WILLQUEUE, WORKING
+from cluster.messages import ANSWER, ANSWER_NO, HOLD, OUT_IN_MY_STEAD, QUEUED, WILLQUEUE, WORKING
 from disque.core import handover
 from disque.core.jobs import sessions
 from tests.core.support import MYSELF, Bench, Client
@@ -201,5 +201,5 @@ class TestHolders:
         job = shared(bench, 60)
         bench.advance(1000)
         handover.Farewell(bench.node).step(bench.now_ms)
-        assert bench.told(bench.peers[0], HOLD) == [(HOLD, IN_MY_STEAD, (), (job,), (59_000,))]
+        assert bench.told(bench.peers[0], HOLD) == [(HOLD, OUT_IN_MY_STEAD, (), (job,), (59_000,))]
         assert MYSELF in bench.job(job).holders

@@ -22,13 +22,17 @@ from cluster.messages import (
     IN_MY_STEAD,
     MORE,
     NEEDJOBS,
+    OUT_IN_MY_STEAD,
     QUEUED,
     SETACK,
     STILL,
     WILLQUEUE,
     WORKING,
 )
+from disque.core import handover
+from disque.core.jobs.census import is_in_flight, is_out
 from disque.core.jobs.orders import is_delayed_here
+from disque.core.jobs.results import RUNS, state
 from disque.core.journal.schema import REQUEUE
 from disque.core.model.ends import GONE, NOBODY
 from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, LEASE_RELAYED
@@ -77,6 +81,13 @@ def backup(bench: Bench, number: int = 1) -> bytes:
     job_id = foreign_id(number)
     bench.hear(bench.peers[0], repljob(bench.peers[0].id, job_id=job_id))
     bench.sent()
+    return job_id
+
+
+def put_off(bench: Bench) -> bytes:
+    """A copy of a job that is delayed, as another node knows."""
+    job_id = backup(bench)
+    bench.job(job_id).flags |= DEFERRED
     return job_id
 
 
@@ -610,6 +621,31 @@ class TestHeldElsewhere:
         bench.hear(other, (WILLQUEUE, 8000, job.holders, (job_id,)))
         assert bench.told(other) == [(ANSWER, 8000, 0, (), (job_id,))], "a NACK ends it"
 
+    @pytest.mark.parametrize("maker", [add, backup, put_off])
+    def test_what_a_consumer_has_from_it_is_in_flight_and_not_delayed(self, maker: Callable[[Bench], bytes]) -> None:
+        bench = Bench(peers=2, journaling=True)
+        one, other = bench.peers
+        job_id = maker(bench)
+        job = bench.job(job_id)
+        bench.hear(one, (HOLD, IN_MY_STEAD, (), (job_id,), (70_000,)))
+        assert is_delayed_here(job)
+        bench.hear(one, (HOLD, OUT_IN_MY_STEAD, (), (job_id,), (80_000,)))
+        assert not is_delayed_here(job)
+        assert (is_out(job), is_in_flight(job), state(job, is_dead=False)) == (True, True, RUNS)
+        assert bench.records()[-1] == (REQUEUE, job_id, job.nacks, job.deliveries, 0)
+        assert handover.what_to_say(bench.node.peers[other.id], job) == OUT_IN_MY_STEAD
+        bench.hear(other, (WILLQUEUE, 7000, job.holders, (job_id,)))
+        assert bench.told(other, HOLD) == [(HOLD, 7000, (), (job_id,), (job.requeue_ms - bench.now_ms,))]
+        bench.hear(one, (HOLD, HANDED_ON, (), (job_id,), (79_000,)))
+        assert (is_out(job), job.flags) == (False, 0), "it is back"
+
+    def test_what_this_node_put_off_itself_stays_so(self, pair: Bench) -> None:
+        job_id = put_off(pair)
+        job = pair.job(job_id)
+        job.flags |= LEASE_OWNER
+        pair.hear(pair.peers[0], (HOLD, OUT_IN_MY_STEAD, (), (job_id,), (70_000,)))
+        assert is_delayed_here(job)
+
     def test_what_it_was_told_itself_does_not_put_off_a_job_that_is_out(self, pair: Bench) -> None:
         """A stops, so B speaks for its job; A is back, and B stops. The consumer still has it from A."""
         job_id = out(pair)
@@ -626,10 +662,10 @@ class TestHeldElsewhere:
         job = bench.job(job_id)
         assert is_delayed_here(job)
         bench.records()
-        bench.hear(one, (HOLD, HANDED_ON, (), (job_id,), (60_000,)))
+        bench.hear(one, (HOLD, HANDED_ON, (), (job_id,), (69_000,)))
         assert not is_delayed_here(job)
         assert job.flags == 0
-        assert job.requeue_ms >= bench.now_ms + 60_000, "it is not asked about before its time"
+        assert job.requeue_ms >= bench.now_ms + 69_000, "it is not asked about before its time"
         assert bench.records() == [(REQUEUE, job_id, job.nacks, job.deliveries, 0)]
 
     def test_but_who_has_queued_the_job_is_believed(self, pair: Bench) -> None:
