@@ -72,7 +72,7 @@ def state(job: Job, *, is_dead: bool) -> int:
         return model.DEAD_LETTER
     if job.state == QUEUED:
         return WAITS
-    if job.state == ACTIVE and job.flags & DEFERRED:
+    if job.state == ACTIVE and (job.flags & DEFERRED or orders.is_delayed_here(job)):
         return DELAYED
     return RUNS if job.flags & DELIVERED or is_out_elsewhere(job) or not job.delay else DELAYED
 
