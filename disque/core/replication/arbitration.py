@@ -443,7 +443,7 @@ def hold_back(node: "Node", peer: bytes, job: Job, number: int, until_ms: int, n
         # make a delay longer. Or the job was handed on from here, and has arrived: whoever has it speaks for it.
         node.drop_vote(job.id)
         job.flags &= ~BACKUP
-        if number:
+        if number and job.place >= ELSEWHERE:
             job.place = OUT  # whoever had it stops
         wait(node, job, until_ms, job.flags & DEFERRED, now_ms)
     elif not (job.flags & LEASE_OWNER and job.requeue_ms > now_ms):

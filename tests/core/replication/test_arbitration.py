@@ -35,7 +35,7 @@ from disque.core.jobs.orders import is_delayed_here
 from disque.core.jobs.results import RUNS, state
 from disque.core.journal.schema import REQUEUE
 from disque.core.model.ends import GONE, NOBODY
-from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, LEASE_RELAYED
+from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, LEASE_RELAYED, SHELL
 from disque.core.replication import arbitration
 from disque.core.replication.arbitration import (
     AGAIN_MOST_MS,
@@ -638,6 +638,13 @@ class TestHeldElsewhere:
         assert bench.told(other, HOLD) == [(HOLD, 7000, (), (job_id,), (job.requeue_ms - bench.now_ms,))]
         bench.hear(one, (HOLD, HANDED_ON, (), (job_id,), (79_000,)))
         assert (is_out(job), job.flags) == (False, 0), "it is back"
+
+    def test_what_was_taken_out_of_the_middle_of_its_queue_leaves_its_place_there(self, pair: Bench) -> None:
+        first, middle, last = [add(pair) for _ in range(3)]
+        for number in (0, OUT_IN_MY_STEAD):
+            pair.hear(pair.peers[0], (HOLD, number, (), (middle,), (70_000,)))
+        assert pair.job(middle).place == SHELL
+        assert pair.client().get("q", count=3) == [first, last]
 
     def test_what_this_node_put_off_itself_stays_so(self, pair: Bench) -> None:
         job_id = put_off(pair)
