@@ -19,8 +19,7 @@ from cluster.messages import ALL_SENT, ENQUEUE, HANDED_ON, HOLD, I_STOP, IN_MY_S
 from disque.core import links
 from disque.core.dedup import key_keeper
 from disque.core.federation import supply
-from disque.core.jobs import census
-from disque.core.model.job import ACTIVE, LEASE_OWNER, LEASE_RELAYED, QUEUED, Job
+from disque.core.model.job import ACTIVE, LEASE_OWNER, LEASE_RELAYED, QUEUED, Job, is_in_flight
 from disque.core.model.peers import Peer
 from disque.core.model.queue import ELSEWHERE
 from disque.core.replication import acks, zoning
@@ -146,7 +145,7 @@ def what_to_say(peer: Peer, job: Job) -> int:
     """The `round` of HOLD for ``peer``, of a job that waits or is out."""
     if job.place >= ELSEWHERE:
         return HANDED_ON  # where it is now, somebody else speaks for it
-    return OUT_IN_MY_STEAD if census.is_in_flight(job) and peer.understands(STEAD) else IN_MY_STEAD
+    return OUT_IN_MY_STEAD if is_in_flight(job) and peer.understands(STEAD) else IN_MY_STEAD
 
 
 def may_lack(node: "Node", job: Job, holder: bytes) -> bool:

@@ -43,6 +43,7 @@ from disque.core.model.job import (
     QUEUED,
     SPENT,
     Job,
+    is_out_elsewhere,
 )
 from disque.core.model.jobid import SHARDS, IdMaker, shard_of
 from disque.core.model.latency import LatencyMonitor
@@ -625,6 +626,8 @@ class Node:
         if flags != LEASE_OWNER and self.leases.by_id:
             self.drop_lease(job.id)
         job.state = ACTIVE
+        if not flags & DEFERRED and is_out_elsewhere(job):
+            job.flags &= ~DELIVERED
         job.flags = job.flags & ~(DEFERRED | LEASE_OWNER | LEASE_RELAYED) | flags
         job.requeue_ms = until_ms
         if len(job.holders) > 1:

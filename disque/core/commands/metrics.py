@@ -21,6 +21,7 @@ from disque.core.jobs.figures import figures_of, oldest_ms
 from disque.core.model import claims as may
 from disque.core.model.command import DANGEROUS, READONLY, Command
 from disque.core.model.figures import Figures, Histogram, place
+from disque.core.model.job import is_in_flight
 from disque.core.model.queue import PAUSED_IN, PAUSED_OUT, Queue
 from disque.core.model.session import NOT_WAITING, Session
 
@@ -381,7 +382,7 @@ class Metrics(scan.Walk):
         delayed, in_flight = self._delayed, self._in_flight
         for job in shard.values():
             if census.is_out(job):
-                table = in_flight if census.is_in_flight(job) else delayed
+                table = in_flight if is_in_flight(job) else delayed
                 name = job.spec.queue
                 known = table.get(name)
                 if known is not None:

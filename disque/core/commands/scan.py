@@ -20,7 +20,7 @@ from disque.core.jobs.deliver import LARGE_REPLY
 from disque.core.model.claims import READ
 from disque.core.model.ends import ENDINGS, End
 from disque.core.model.ends import NAMES as END_NAMES
-from disque.core.model.job import STATE_NAMES, Job
+from disque.core.model.job import STATE_NAMES, Job, is_in_flight
 from disque.core.model.queue import Queue
 from disque.core.model.session import NOT_WAITING, WAIT_SCAN, Session
 from disque.core.model.sliced import Sliced
@@ -325,4 +325,4 @@ def is_in_one_of(job: Job, states: int) -> bool:
         return True
     if states < DELAYED or not census.is_out(job):
         return False
-    return states & (IN_FLIGHT if census.is_in_flight(job) else DELAYED) != 0
+    return states & (IN_FLIGHT if is_in_flight(job) else DELAYED) != 0

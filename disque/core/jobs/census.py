@@ -10,7 +10,7 @@ not again for `FRESH_MS`.
 from typing import TYPE_CHECKING, Final
 
 from disque.core.model.census import NEVER_MADE
-from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, LEASE_RELAYED, Job, is_out_elsewhere
+from disque.core.model.job import ACTIVE, SPOKEN, Job, is_in_flight
 from disque.core.model.queue import ELSEWHERE
 
 if TYPE_CHECKING:
@@ -26,9 +26,6 @@ STEP = 2000  # not Final: tests want less, compiled too
 FRESH_MS: Final = 1000
 #: Queues that are counted although nobody has asked for them yet.
 QUEUES_MOST = 10_000  # not Final: tests want less, compiled too
-
-#: A node speaks for the job.
-SPOKEN: Final = LEASE_OWNER | LEASE_RELAYED
 
 
 def is_counted(node: "Node", name: bytes, now_ms: int) -> bool:
@@ -89,11 +86,6 @@ def count(node: "Node", then: "Callable[[Node, Asked, int], None]", now_ms: int)
 def is_out(job: Job) -> bool:
     """Whether this node speaks for a job outside its queue."""
     return job.state == ACTIVE and job.flags & SPOKEN != 0 and job.place < ELSEWHERE
-
-
-def is_in_flight(job: Job) -> bool:
-    """Whether a job that is out was delivered, and not given back."""
-    return job.flags & (DELIVERED | DEFERRED) == DELIVERED or is_out_elsewhere(job)
 
 
 def tally(node: "Node", shard: dict[bytes, Job], names: frozenset[bytes]) -> None:

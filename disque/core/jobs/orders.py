@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from disque.core.base.numbers import SECONDS_MAX
 from disque.core.jobs import relocate
-from disque.core.jobs.census import SPOKEN
 from disque.core.jobs.figures import DIGITS_MOST, number, numbers_of, words_of
 from disque.core.model.claims import WRITE
 from disque.core.model.ends import CANCELLED
-from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, QUEUED, SPENT, Job, is_out_elsewhere
+from disque.core.model.job import ACTIVE, DEFERRED, QUEUED, SPENT, SPOKEN, Job, is_in_flight
 from disque.core.model.jobid import SHARDS, valid
 from disque.core.model.queue import ELSEWHERE
 from disque.core.model.user import User, of_queues
@@ -176,7 +175,7 @@ def is_delayed_here(job: Job) -> bool:
     flags = job.flags
     if job.state != ACTIVE or not flags & SPOKEN or flags & SPENT or job.place >= ELSEWHERE:
         return False
-    return flags & DEFERRED != 0 or not (flags & DELIVERED or is_out_elsewhere(job))
+    return not is_in_flight(job)
 
 
 # -- by ID -------------------------------------------------------------------------------------------------------------

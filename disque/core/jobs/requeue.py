@@ -20,10 +20,13 @@ from disque.core.model.job import (
     LEASE_OWNER,
     LEASE_RELAYED,
     OUT,
+    OUT_ELSEWHERE,
     QUEUED,
     SPENT,
+    SPOKEN,
     WAIT_REPL,
     Job,
+    is_out_elsewhere,
 )
 from disque.core.model.pubsub import EXPIRED, NACKED
 from disque.core.model.queue import ELSEWHERE
@@ -98,7 +101,7 @@ def nack(node: "Node", job: Job, said: Nack, now_ms: int) -> bool:
     delay_ms = max(0, said.delay_ms)
     if said.counts:
         is_tried = job.spec.rows is not None and generations.are_counted(job.spec)
-        if is_tried and job.flags & DEFERRED:
+        if is_tried and is_put_off(job):
             return True  # it is held back: this try has ended already
         if said.error is not None:
             tries.note_error(node, job, said.error, now_ms)
@@ -172,6 +175,19 @@ def dequeue(node: "Node", job: Job, now_ms: int) -> bool:
     return True
 
 
+def is_put_off(job: Job) -> bool:
+    """Whether ``job`` waits for the end of a delay, and that is not only what a copy was told when the job came."""
+    return job.flags & DEFERRED > 0 and job.flags & SPOKEN > 0 and not is_out_elsewhere(job)
+
+
+def held_flags(job: Job) -> int:
+    """What WORKING leaves of DEFERRED and LEASE_RELAYED. Of a mere copy, a consumer has the job from another node."""
+    is_mine = job.flags & (DELIVERED | DEFERRED) == DELIVERED or is_put_off(job)
+    if not is_mine and len(job.holders) > 1:
+        job.flags |= OUT_ELSEWHERE
+    return DEFERRED | LEASE_RELAYED if is_out_elsewhere(job) else job.flags & DEFERRED
+
+
 def working(node: "Node", job: Job, now_ms: int) -> int:
     """A consumer still works on ``job``: start its RETRY, or its lease, again.
 
@@ -191,15 +207,15 @@ def working(node: "Node", job: Job, now_ms: int) -> int:
     if node.votes.by_id:
         node.drop_vote(job.id)
     spans.prolong(node, job)
-    held = job.flags & DEFERRED
+    was_held = job.flags & DEFERRED
     more_ms = leases.extension_ms(node, job)
     until_ms = now_ms + more_ms
-    if job.place < ELSEWHERE or held:
+    if job.place < ELSEWHERE or was_held:
         until_ms = max(job.requeue_ms, until_ms)  # the process before this one may have known of a longer lease
     if job.place >= ELSEWHERE:
         job.place = OUT  # this node speaks for it from now on, and does not take it when it is sent back
-    elsewhere = 0 if held or job.flags & DELIVERED else LEASE_RELAYED  # a consumer has it from another node
-    node.hold(job, until_ms, held | elsewhere | LEASE_OWNER)
+    held = held_flags(job)
+    node.hold(job, until_ms, held | LEASE_OWNER)
     if held:
         file_requeue(node, job)
     if len(job.holders) > 1:

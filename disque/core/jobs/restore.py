@@ -12,6 +12,7 @@ from disque.core.model.job import (
     DELIVERED,
     EXTRA,
     LEASE_RELAYED,
+    OUT_ELSEWHERE,
     SPENT,
     WAIT_REPL,
     Job,
@@ -117,7 +118,7 @@ def apply_requeue(recovery: "Recovery", record: tuple[Any, ...], segment: int) -
     job = recovery.node.find(job_id)
     if job is not None and not job.flags & SPENT and job.state != ACKED:
         job.nacks, job.deliveries, job.requeue_ms = nacks, deliveries, held_ms
-        job.flags = job.flags | DEFERRED | LEASE_RELAYED if held_ms else job.flags & ~(DEFERRED | LEASE_RELAYED)
+        job.flags = job.flags & ~OUT_ELSEWHERE | (DEFERRED | LEASE_RELAYED if held_ms else 0)
 
 
 def apply_more(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:

@@ -9,7 +9,7 @@ from disque.core.jobs.figures import DIGITS_MOST, numbers_of
 from disque.core.model import ends as model
 from disque.core.model.claims import EITHER
 from disque.core.model.extra import Extra
-from disque.core.model.job import ACKED, ACTIVE, DEFERRED, DELIVERED, QUEUED, WAIT_REPL, Job, is_out_elsewhere
+from disque.core.model.job import ACKED, DEFERRED, QUEUED, WAIT_REPL, Job, is_in_flight
 from disque.core.model.survey import Answers, Asked, Words
 from disque.core.replication import ends, generations, surveys
 
@@ -72,9 +72,9 @@ def state(job: Job, *, is_dead: bool) -> int:
         return model.DEAD_LETTER
     if job.state == QUEUED:
         return WAITS
-    if job.state == ACTIVE and (job.flags & DEFERRED or orders.is_delayed_here(job)):
-        return DELAYED
-    return RUNS if job.flags & DELIVERED or is_out_elsewhere(job) or not job.delay else DELAYED
+    if is_in_flight(job):
+        return RUNS
+    return DELAYED if job.flags & DEFERRED or job.delay else RUNS
 
 
 class Result(Answers):

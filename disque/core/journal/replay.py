@@ -151,9 +151,8 @@ class Replay(Recovery):
         if listed is not None:
             state, flags, job.requeue_ms, job.nacks, job.deliveries = listed
             job.flags = flags | job.flags & EXTRA
-            if job.flags & LEASE_OWNER and len(job.holders) > 1:  # it may have been handed back elsewhere meanwhile
-                waits = 0 if job.flags & (DELIVERED | LEASE_RELAYED) else DEFERRED  # as after DEQUEUE
-                job.flags = job.flags & ~LEASE_OWNER | LEASE_RELAYED | waits
+            if job.flags & LEASE_OWNER and len(job.holders) > 1:
+                job.flags = relayed(job.flags)
         if not job.retry and not job.flags & SPENT and not sure and job.expires_ms > now_ms:
             self.drop(job)
         elif job.expires_ms <= now_ms:
@@ -194,6 +193,13 @@ class Replay(Recovery):
         for job in jobs:
             job.state = QUEUED
             self.node.timers.arm(job, job.expires_ms)
+
+
+def relayed(flags: int) -> int:
+    """The flags of a job that this node spoke of when it stopped: it may have been handed back elsewhere meanwhile."""
+    if flags & (DEFERRED | LEASE_RELAYED) == DEFERRED:
+        flags &= ~DELIVERED  # else it would be as if a consumer had it from another node
+    return flags & ~LEASE_OWNER | LEASE_RELAYED
 
 
 def clean_list(node: "Node") -> Iterator[Record]:

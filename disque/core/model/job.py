@@ -28,8 +28,8 @@ STATE_NAMES: Final = (b"wait-repl", b"active", b"queued", b"acked")
 #: anywhere as far as this node knows. REQUEUE_ANNOUNCED: this node queued it although another one did before, was given
 #: it back, or got it when others had it: over a new link it says so. LEASE_RELAYED: as LEASE_OWNER, but it was a node
 #: that stopped who knew it, or this one before it stopped: so it says it to those who ask, and believes those who have
-#: queued the job meanwhile; without DELIVERED and DEFERRED, a consumer has the job from such a node, or from another
-#: one and has told this one WORKING. EXTRA: there is more to know of it, see `model.extra`.
+#: queued the job meanwhile. With DELIVERED and DEFERRED as well, a consumer has the job from another node, which has
+#: stopped, or it has told this one WORKING. EXTRA: there is more to know of it, see `model.extra`.
 DELIVERED: Final = 1
 DEFERRED: Final = 2
 SPENT: Final = 4
@@ -39,7 +39,9 @@ REQUEUE_ANNOUNCED: Final = 32
 LEASE_RELAYED: Final = 64
 EXTRA: Final = 128
 
-#: What together tells whether a consumer of another node has a job, in whose place this one speaks.
+#: One of them: this node speaks for the job.
+SPOKEN: Final = LEASE_OWNER | LEASE_RELAYED
+#: What together tells that a consumer has a job from another node, in whose place this one speaks.
 OUT_ELSEWHERE: Final = DELIVERED | DEFERRED | LEASE_RELAYED
 
 #: Where a queue keeps the job: nowhere, in its line, in its line but taken out (a shell), or among those that came
@@ -173,4 +175,9 @@ class Job(Timed):
 
 def is_out_elsewhere(job: Job) -> bool:
     """Whether this node speaks of ``job`` for a consumer that has it from another one."""
-    return job.flags & OUT_ELSEWHERE == LEASE_RELAYED
+    return job.flags & OUT_ELSEWHERE == OUT_ELSEWHERE
+
+
+def is_in_flight(job: Job) -> bool:
+    """Whether ``job``, of which this node speaks, was delivered and not given back."""
+    return job.flags & (DELIVERED | DEFERRED) == DELIVERED or is_out_elsewhere(job)

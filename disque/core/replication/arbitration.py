@@ -49,6 +49,7 @@ from disque.core.model.job import (
     LEASE_OWNER,
     LEASE_RELAYED,
     OUT,
+    OUT_ELSEWHERE,
     QUEUED,
     REQUEUE_ANNOUNCED,
     SPENT,
@@ -124,7 +125,7 @@ def say_out(node: "Node", peer: Peer, shard: dict[bytes, Job]) -> bool:
     """
     now_ms, ids, left = node.beat_ms, [], []
     for job in shard.values():
-        if job.flags & LEASE_RELAYED and peer.id in job.holders and is_out_here(job, job.requeue_ms, now_ms):
+        if job.flags & LEASE_RELAYED and peer.id in job.holders and is_out_here(job, now_ms):
             ids.append(job.id)
             left.append(job.requeue_ms - now_ms)
     if not ids:
@@ -367,13 +368,10 @@ def queued(node: "Node", peer: bytes, message: tuple[int, int, tuple[bytes, ...]
         queued_there(node, peer, job, now_ms)
 
 
-def is_out_here(job: Job, until_ms: int, now_ms: int) -> bool:
-    """Whether a consumer has ``job`` from this node, or the process before, and nobody gave it much longer elsewhere.
-
-    Then it is no job that is put off, though a node that stops says back what it was told when this one stopped.
-    """
-    is_the_same = job.place < ELSEWHERE and until_ms <= job.requeue_ms + LONGER_MS
-    return job.flags & (DELIVERED | DEFERRED) == DELIVERED and is_spoken_for(job, now_ms) and is_the_same
+def is_out_here(job: Job, now_ms: int) -> bool:
+    """Whether a consumer has ``job`` from this node, or the process before."""
+    is_out = job.flags & (DELIVERED | DEFERRED) == DELIVERED and job.place < ELSEWHERE
+    return is_out and is_spoken_for(job, now_ms)
 
 
 def is_spoken_for(job: Job, now_ms: int) -> bool:
@@ -390,23 +388,24 @@ def is_known_better(job: Job, peer: bytes, number: int, now_ms: int) -> bool:
 
 def speak_in_stead(node: "Node", job: Job, number: int) -> None:
     """A node that stops has said how long ``job`` waits, or is out with a consumer: this one says so to others."""
-    if number == IN_MY_STEAD:
-        job.flags |= DEFERRED | LEASE_RELAYED
-    elif not job.flags & LEASE_OWNER:
-        job.flags = job.flags & ~(DEFERRED | DELIVERED) | LEASE_RELAYED
-    announcements.file_requeue(node, job)  # or nobody would know after a crash that it is put off, or not any more
+    is_put_off_here = job.flags & (DEFERRED | LEASE_OWNER) == DEFERRED | LEASE_OWNER
+    if number == IN_MY_STEAD or is_put_off_here:
+        job.flags = job.flags & ~DELIVERED | DEFERRED | LEASE_RELAYED
+    else:
+        job.flags |= LEASE_RELAYED if tries.is_out(job) else OUT_ELSEWHERE
+    announcements.file_requeue(node, job)  # or nobody would know it after a crash
 
 
 def speak_no_more(node: "Node", job: Job, until_ms: int) -> None:
     """Somebody else speaks for ``job`` until then: this node may have done so in the stead of one that had stopped.
 
-    It goes on if it knows of a much longer time, since somebody has made it longer. An older node that stopped did not
-    tell which of its jobs are put off, so all counted as such.
+    It goes on if it knows of a longer time, since a consumer has told WORKING to somebody meanwhile. An older node that
+    stopped did not tell which of its jobs are put off, so all counted as such.
     """
-    if job.flags & (LEASE_OWNER | LEASE_RELAYED) != LEASE_RELAYED or job.requeue_ms > until_ms + LONGER_MS:
+    if job.flags & (LEASE_OWNER | LEASE_RELAYED) != LEASE_RELAYED or job.requeue_ms > until_ms + 2 * SPREAD_MS:
         return
-    if job.flags & DEFERRED or is_out_elsewhere(job):
-        job.flags &= ~(DEFERRED | LEASE_RELAYED)
+    if job.flags & DEFERRED:
+        job.flags &= ~(OUT_ELSEWHERE if is_out_elsewhere(job) else DEFERRED | LEASE_RELAYED)
         announcements.file_requeue(node, job)
 
 
@@ -433,7 +432,8 @@ def hold_back(node: "Node", peer: bytes, job: Job, number: int, until_ms: int, n
     """Let ``job`` wait until then, since ``peer`` speaks for it; ``number`` is the `round` of its HOLD."""
     if number == HANDED_ON:
         speak_no_more(node, job, until_ms)
-    is_out = is_out_here(job, until_ms, now_ms)
+    is_same = number == OUT_IN_MY_STEAD or until_ms <= job.requeue_ms + LONGER_MS
+    is_mine = is_same and is_out_here(job, now_ms)  # it says back what it was told when this one stopped
     if job.state == QUEUED:
         if number != HANDED_ON:  # else it was handed to this queue
             node.take_out(job, now_ms)
@@ -445,6 +445,7 @@ def hold_back(node: "Node", peer: bytes, job: Job, number: int, until_ms: int, n
         job.flags &= ~BACKUP
         if number and job.place >= ELSEWHERE:
             job.place = OUT  # whoever had it stops
+            until_ms = max(until_ms, job.requeue_ms) if is_spoken_for(job, now_ms) else until_ms
         wait(node, job, until_ms, job.flags & DEFERRED, now_ms)
     elif not (job.flags & LEASE_OWNER and job.requeue_ms > now_ms):
         job.flags &= ~BACKUP
@@ -453,7 +454,9 @@ def hold_back(node: "Node", peer: bytes, job: Job, number: int, until_ms: int, n
         # What this node knows itself counts until it is over; then it asks again. Who was not asked will be gone.
         node.drop_vote(job.id)
         wait(node, job, until_ms, job.flags & (DEFERRED | LEASE_OWNER | LEASE_RELAYED), now_ms)
-    if number in STEAD and not job.flags & SPENT and not is_out:
+    if is_mine and number in STEAD:
+        job.flags |= LEASE_RELAYED if not job.flags & LEASE_OWNER else 0
+    elif number in STEAD and not job.flags & SPENT:
         speak_in_stead(node, job, number)
 
 

@@ -29,7 +29,7 @@ from disque.core.model.ends import (
     is_better,
 )
 from disque.core.model.extra import ERROR_MOST
-from disque.core.model.job import ACKED, ACTIVE, COUNTER_MAX, DEFERRED, LEASE_OWNER, WAIT_REPL, Job
+from disque.core.model.job import ACKED, ACTIVE, COUNTER_MAX, DEFERRED, LEASE_OWNER, WAIT_REPL, Job, is_out_elsewhere
 from disque.core.model.spec import RETAIN
 from disque.core.replication import generations, surveys, waits
 
@@ -101,7 +101,7 @@ def note(
     if (
         status == CANCELLED
         and job.state == ACTIVE
-        and not job.flags & DEFERRED
+        and (not job.flags & DEFERRED or is_out_elsewhere(job))
         and (node_id == node.node_id or job.flags & LEASE_OWNER)
     ):
         keep_ms = max(keep_ms, job.retry * 1000)

@@ -143,6 +143,7 @@ def compared(node: "Node", peer_id: bytes, message: tuple[int, int, bytes, int],
         registry.greatest = max(registry.greatest, greatest)
     if digest == registry.digest() or what == NOTHING_YET:
         if what != IS_ANSWER and not registry.count:  # who knows something says so by itself
+            registry.must_ask = registry.must_ask or not peer.linked
             node.send(peer_id, (DIGEST, IS_ANSWER, b"", registry.greatest))
         return
     if not peer.linked:

@@ -76,14 +76,6 @@ def test_an_end_that_is_not_sure_for_long_is_not_waited_for() -> None:
     assert client("RESULT", job_id) is NOTHING  # it asks the others, too
 
 
-def test_what_was_dequeued_is_delayed_and_what_a_consumer_has_is_in_flight() -> None:
-    client = Bench().client()
-    dequeued, out = client.add("q"), client.add("other")
-    client("DEQUEUE", dequeued)
-    assert client.get("other") == [out]
-    assert [client("RESULT", job_id)[5] for job_id in (dequeued, out)] == [b"delayed", b"in-flight"]
-
-
 @pytest.mark.parametrize(
     "answer",
     [

@@ -30,12 +30,12 @@ from cluster.messages import (
     WORKING,
 )
 from disque.core import handover
-from disque.core.jobs.census import is_in_flight, is_out
+from disque.core.jobs.census import is_out
 from disque.core.jobs.orders import is_delayed_here
 from disque.core.jobs.results import RUNS, state
 from disque.core.journal.schema import REQUEUE
 from disque.core.model.ends import GONE, NOBODY
-from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, LEASE_RELAYED, SHELL
+from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, LEASE_RELAYED, SHELL, is_in_flight
 from disque.core.replication import arbitration
 from disque.core.replication.arbitration import (
     AGAIN_MOST_MS,
@@ -632,11 +632,11 @@ class TestHeldElsewhere:
         bench.hear(one, (HOLD, OUT_IN_MY_STEAD, (), (job_id,), (80_000,)))
         assert not is_delayed_here(job)
         assert (is_out(job), is_in_flight(job), state(job, is_dead=False)) == (True, True, RUNS)
-        assert bench.records()[-1] == (REQUEUE, job_id, job.nacks, job.deliveries, 0)
+        assert bench.records()[-1] == (REQUEUE, job_id, job.nacks, job.deliveries, job.requeue_ms)
         assert handover.what_to_say(bench.node.peers[other.id], job) == OUT_IN_MY_STEAD
         bench.hear(other, (WILLQUEUE, 7000, job.holders, (job_id,)))
         assert bench.told(other, HOLD) == [(HOLD, 7000, (), (job_id,), (job.requeue_ms - bench.now_ms,))]
-        bench.hear(one, (HOLD, HANDED_ON, (), (job_id,), (79_000,)))
+        bench.hear(one, (HOLD, HANDED_ON, (), (job_id,), (79_900,)))
         assert (is_out(job), job.flags) == (False, 0), "it is back"
 
     def test_what_was_taken_out_of_the_middle_of_its_queue_leaves_its_place_there(self, pair: Bench) -> None:
@@ -669,10 +669,10 @@ class TestHeldElsewhere:
         job = bench.job(job_id)
         assert is_delayed_here(job)
         bench.records()
-        bench.hear(one, (HOLD, HANDED_ON, (), (job_id,), (69_000,)))
+        bench.hear(one, (HOLD, HANDED_ON, (), (job_id,), (69_900,)))
         assert not is_delayed_here(job)
         assert job.flags == 0
-        assert job.requeue_ms >= bench.now_ms + 69_000, "it is not asked about before its time"
+        assert job.requeue_ms >= bench.now_ms + 69_900, "it is not asked about before its time"
         assert bench.records() == [(REQUEUE, job_id, job.nacks, job.deliveries, 0)]
 
     def test_but_who_has_queued_the_job_is_believed(self, pair: Bench) -> None:
