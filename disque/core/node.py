@@ -40,6 +40,7 @@ from disque.core.model.job import (
     EXTRA,
     LEASE_OWNER,
     LEASE_RELAYED,
+    OUT_ELSEWHERE,
     QUEUED,
     SPENT,
     Job,
@@ -626,8 +627,8 @@ class Node:
         if flags != LEASE_OWNER and self.leases.by_id:
             self.drop_lease(job.id)
         job.state = ACTIVE
-        if not flags & DEFERRED and is_out_elsewhere(job):
-            job.flags &= ~DELIVERED
+        if is_out_elsewhere(job) and (flags | DELIVERED) & OUT_ELSEWHERE != OUT_ELSEWHERE:
+            job.flags &= ~DELIVERED  # that was no delivery from here, and is no try
         job.flags = job.flags & ~(DEFERRED | LEASE_OWNER | LEASE_RELAYED) | flags
         job.requeue_ms = until_ms
         if len(job.holders) > 1:

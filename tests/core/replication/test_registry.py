@@ -100,6 +100,17 @@ def test_when_a_node_fails_the_others_compare_what_it_has_told_them(bench: Bench
     assert not bench.told(two, DIGEST)
 
 
+def test_who_has_just_started_is_answered_when_there_is_a_link_to_it(bench: Bench) -> None:
+    """It has called first. What is said before arrives nowhere, and it waits for that before it sets something."""
+    one = bench.peers[0]
+    bench.link_down(one)
+    bench.sent()
+    bench.hear(one, (DIGEST, 2, b"", 0))
+    bench.sent()
+    bench.link_up(one, 77)
+    assert bench.sent(DIGEST) == [(one.id, digest(bench, 1))]
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_so_they_do_when_it_was_leaving_before_which_stops_nobody_from_setting_something_there(
     bench: Bench, *, fails: bool
