@@ -77,11 +77,11 @@ class Acknowledged:
         for machine, since_ms in self.history.copied.get(known.id, {}).items():
             for gone_ms, back_ms in self.history.absences(machine, since_ms, claim.at_ms):
                 others = self.returned.others(known, machine, gone_ms)
-                if back_ms > claim.at_ms or not others or self.news_ms(known, ack, machine, gone_ms) <= gone_ms:
+                if back_ms > claim.at_ms or self.news_ms(known, ack, machine, gone_ms) <= gone_ms:
                     continue
                 if not self.asks(machine, back_ms, claim.at_ms):
                     return True
-                if all(
+                if others and all(
                     not self.asks(other, back_ms, claim.at_ms)
                     or self.returned.is_forgotten(other, machine, back_ms, claim.at_ms)
                     for other in others

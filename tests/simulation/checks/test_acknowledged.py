@@ -77,6 +77,12 @@ def test_a_node_that_was_forgotten_and_cannot_ask_may_hand_it_out() -> None:
         delivered_again({1: (11_000, 10_000 + FORGET_MS)}, older=1)
 
 
+def test_and_so_may_one_that_knows_of_no_other_copy_for_sure() -> None:
+    down = {1: (11_000, 12_000 + FORGET_MS), 0: (1000, 2000 + FORGET_MS), 2: (1000, 2000 + FORGET_MS)}
+    copied = {0: 0, 1: 8000, 2: 0}
+    delivered_again(down, copied=copied, older=1)
+
+
 def test_and_so_may_one_whose_others_were_forgotten_in_their_turn() -> None:
     back_ms = 12_000 + FORGET_MS
     down = {1: (11_000, back_ms), 0: (back_ms, back_ms + FORGET_MS), 2: (back_ms, back_ms + FORGET_MS)}
