@@ -16,6 +16,7 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     MapType,
+    NullType,
     ShortType,
     StringType,
     StructField,
@@ -161,7 +162,7 @@ def is_flat(kind: DataType) -> bool:
 def advice(field: StructField, wanted: tuple[type[DataType], ...]) -> str:
     """What to make of a column of the wrong type."""
     if MapType in wanted:
-        return f"it must be map<string,string> or map<string,binary>, for example map('name', {field.name})"
+        return f"it must be map<string,string> or map<string,binary>, for example {as_headers(field)}"
     if TimestampType in wanted:
         return f"it must be a timestamp, for example CAST({field.name} AS TIMESTAMP)"
     if wanted is WHOLE:
@@ -169,6 +170,19 @@ def advice(field: StructField, wanted: tuple[type[DataType], ...]) -> str:
     if isinstance(field.dataType, NESTED):
         return f"a job is text or bytes, so make text of it: to_json({field.name})"
     return f"it must be string or binary, for example CAST({field.name} AS STRING)"
+
+
+def as_headers(field: StructField) -> str:
+    """An expression that makes headers of a column, and that Spark takes for its type."""
+    match field.dataType:
+        case MapType() | NullType():
+            return f"CAST({field.name} AS MAP<STRING,STRING>)"
+        case StructType():
+            return f"from_json(to_json({field.name}), 'MAP<STRING,STRING>')"
+        case StringType():
+            return f"from_json({field.name}, 'MAP<STRING,STRING>') if it is a JSON object"
+        case _:
+            return f"map('name', CAST({field.name} AS STRING))"
 
 
 def source_schema(wanted: StructType) -> StructType:

@@ -8,6 +8,7 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     MapType,
+    NullType,
     ShortType,
     StringType,
     StructField,
@@ -41,6 +42,7 @@ TYPES: Final[dict[str, DataType]] = {
     "map": MapType(StringType(), StringType()),
     "numbers": MapType(StringType(), IntegerType()),
     "timestamp": TimestampType(),
+    "void": NullType(),
     "array": ArrayType(IntegerType()),
 }
 
@@ -94,6 +96,19 @@ class TestJobs:
         assert "CAST(at AS TIMESTAMP)" in refusal("body string, at bigint")
         assert refusal("body string, trys int") == "unknown column 'trys': did you mean 'tries'?"
         assert "'at' and 'delay' both say when" in refusal("body string, at timestamp, delay int")
+
+    @pytest.mark.parametrize(
+        ("kind", "expression"),
+        [
+            ("numbers", "CAST(Headers AS MAP<STRING,STRING>)"),
+            ("void", "CAST(Headers AS MAP<STRING,STRING>)"),
+            ("struct", "from_json(to_json(Headers), 'MAP<STRING,STRING>')"),
+            ("string", "from_json(Headers, 'MAP<STRING,STRING>') if it is a JSON object"),
+            ("int", "map('name', CAST(Headers AS STRING))"),
+        ],
+    )
+    def test_headers_of_another_type_are_told_how_to_be_a_map(self, kind: str, expression: str) -> None:
+        assert refusal(f"body string, Headers {kind}").endswith(f", for example {expression}")
 
     def test_a_queue_must_be_named_somewhere(self) -> None:
         assert "name the queue" in refusal("body string", Options())
