@@ -2,6 +2,9 @@
 
 Time limits are set here, around a whole step, since those of redis-py would cost a task for each send. An exchange that
 is cancelled closes its connection.
+
+Thousands of tasks may ask at once. Were each to open a connection, their handshakes would hold up each other until the
+time of all is over. So there is a `Line` for each node.
 """
 
 import asyncio
@@ -22,6 +25,10 @@ from disque.client.pool import HELLO, IDLE_MOST, TROUBLE, TROUBLE_AT_FIRST, Lear
 
 #: So many replies are read before the time limit begins anew.
 REPLIES_A_LIMIT: Final = 64
+#: Requests under way at one node that do not wait: as many connections as are kept idle.
+ASKED_MOST: Final = IDLE_MOST
+#: Connections to one node that are opened at one time for requests that wait, and then have one each.
+OPENED_MOST: Final = 32
 
 
 class AsyncInterrupt:
@@ -65,13 +72,45 @@ def close_socket(connection: Connection) -> None:
         sock.close()
 
 
+class Line:
+    """Who may use a connection to a node, in the order in which they came.
+
+    Requests that wait at the node (GETJOB, WAITJOB) have a connection each, and only stand in line to open it. So they
+    never keep others from those that they share, such as the one that adds the job for which they wait.
+    """
+
+    def __init__(self) -> None:
+        self.asking = asyncio.Semaphore(ASKED_MOST)
+        self.opening = asyncio.Semaphore(OPENED_MOST)
+        #: How much has come of it: whoever stands in line knows by this that it moves.
+        self.moved = 0
+
+    async def enter(self, places: asyncio.Semaphore, timeout_s: float | None) -> None:
+        """Wait for a place. Raises RedisTimeoutError when nothing has come of anything here for ``timeout_s``."""
+        if not places.locked():
+            await places.acquire()
+            return
+        while True:
+            moved = self.moved
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await places.acquire()
+            except TimeoutError:
+                if moved == self.moved:
+                    raise RedisTimeoutError("Timeout waiting for a connection: those in use get no answer") from None
+            else:
+                return
+
+
 class AsyncPool:
     """Connections to all nodes, of one event loop."""
 
     def __init__(self, config: Config, learn: Learn) -> None:
         self.config = config
         self.learn = learn
+        self._open_s = (config.connect_timeout_ms + config.timeout_ms) / 1000
         self._idle: dict[Address, deque[Connection]] = {}
+        self._lines: dict[Address, Line] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def exchange(
@@ -82,8 +121,28 @@ class AsyncPool:
         Who gives the ``outcome`` finds there what had come when this was cancelled.
         """
         outcome = Outcome() if outcome is None else outcome
+        self._check_loop()
+        line = self._lines.get(step.address)
+        if line is None:
+            line = self._lines[step.address] = Line()
+        if step.waits:
+            return await self._exchange(step, interrupt, outcome, line)
         try:
-            connection = await self._take(step.address)
+            await line.enter(line.asking, step.timeout_s)
+        except RedisTimeoutError as error:
+            outcome.failure = error
+            return outcome
+        try:
+            return await self._exchange(step, interrupt, outcome, line)
+        finally:
+            line.moved += len(outcome.replies)
+            line.asking.release()
+
+    async def _exchange(
+        self, step: Exchange, interrupt: AsyncInterrupt | None, outcome: Outcome, line: Line
+    ) -> Outcome:
+        try:
+            connection = await self._take(step, line)
         except TROUBLE_AT_FIRST as error:
             outcome.failure = error
             return outcome
@@ -108,6 +167,7 @@ class AsyncPool:
     async def close(self) -> None:
         """Close what is idle; what is in use is closed by its user when it comes back."""
         idle, self._idle = self._idle, {}
+        self._lines = {}
         self._loop = None
         for connections in idle.values():
             while connections:
@@ -116,6 +176,7 @@ class AsyncPool:
     def abandon(self) -> None:
         """Close what is idle where nothing can be awaited: its event loop is closed."""
         idle, self._idle = self._idle, {}
+        self._lines = {}
         self._loop = None
         for connections in idle.values():
             while connections:
@@ -141,21 +202,34 @@ class AsyncPool:
             host, port = step.address
             raise RedisTimeoutError(f"Timeout reading from {host}:{port}") from None
 
-    async def _take(self, address: Address) -> Connection:
-        self._check_loop()
+    async def _take(self, step: Exchange, line: Line) -> Connection:
+        found = await self._take_idle(step.address)
+        if found is not None:
+            return found
+        if not step.waits:
+            return await self._open(step.address)
+        await line.enter(line.opening, self._open_s)
+        try:
+            connection = await self._take_idle(step.address) or await self._open(step.address)
+            line.moved += 1
+            return connection
+        finally:
+            line.opening.release()
+
+    async def _take_idle(self, address: Address) -> Connection | None:
         idle = self._idle.get(address)
         while idle:
             connection = idle.pop()
             if await usable(connection):
                 return connection
             await connection.disconnect(nowait=True)
-        return await self._open(address)
+        return None
 
     async def _open(self, address: Address) -> Connection:
         kind = SSLConnection if self.config.tls else Connection
         connection = kind(socket_timeout=None, **connection_options(self.config, address))
         try:
-            async with asyncio.timeout((self.config.connect_timeout_ms + self.config.timeout_ms) / 1000):
+            async with asyncio.timeout(self._open_s):
                 await connection.connect()
                 await connection.send_packed_command([HELLO])
                 reply = await read(connection)

@@ -10,6 +10,7 @@ request may be executed twice: jobs may be added twice, unless they are UNIQUE. 
 marked (``again``). If its connection is lost after sending, it ends in `IncompleteError`.
 """
 
+import re
 from collections.abc import Collection, Generator, Iterator, Sequence
 from typing import Final, NamedTuple, TypeVar
 
@@ -25,6 +26,10 @@ MOVE_ON: Final = frozenset({"LEAVING", "LOADING", "MISCONF", "DENIED"})
 FINAL: Final = frozenset({"NOAUTH", "WRONGPASS", "NOPROTO"})
 NOT_LOGGED_IN: Final = "this node wants a password: disque://password@host, or the option 'password'"
 NO_CODES: Final[frozenset[str]] = frozenset()
+#: Packed requests that wait for what others do. Who adds a job that they wait for must find a connection meanwhile.
+WAITS: Final = re.compile(rb"\*\d+\r\n\$\d+\r\n(?:GETJOB|WAITJOB)\r\n", re.IGNORECASE)
+#: Any other request that a node may take longer for, in ms, is counted as one of them.
+SOON_MS: Final = 5000
 #: So many bytes are sent before replies are read. A node stops reading when nobody takes its replies: with more, both
 #: might wait for each other until the time is over, and what was done by then would be done again.
 PART_BYTES: Final = 1 << 20
@@ -34,12 +39,16 @@ T = TypeVar("T")
 
 
 class Exchange(NamedTuple):
-    """Send ``data`` to a node and read so many ``replies``, each in ``timeout_s`` (None: however long it takes)."""
+    """Send ``data`` to a node and read so many ``replies``, each in ``timeout_s`` (None: however long it takes).
+
+    One that ``waits`` may keep its connection for long, though all is well.
+    """
 
     address: Address
     data: bytes
     replies: int
     timeout_s: float | None
+    waits: bool = False
 
 
 class Pause(NamedTuple):
@@ -143,7 +152,7 @@ class Delivery:
         self._tried.add(address)
         self._address = self.parcel.answered_by = address
         data = b"".join([self.parcel.requests[at] for at in self.pending])
-        return Exchange(address, data, len(self.pending), self._timeout_s())
+        return Exchange(address, data, len(self.pending), self._timeout_s(), self._waits())
 
     def take(self, outcome: Outcome) -> None:
         """Note what came of the exchange; ``pending`` is what is left. Raises what no other node would do better."""
@@ -214,6 +223,12 @@ class Delivery:
     def _timeout_s(self) -> float | None:
         wait_ms = self.parcel.wait_ms
         return None if wait_ms is None else (self.config.timeout_ms + wait_ms) / 1000
+
+    def _waits(self) -> bool:
+        wait_ms = self.parcel.wait_ms
+        if wait_ms is None or wait_ms > max(self.config.timeout_ms, SOON_MS):
+            return True
+        return wait_ms > 0 and any(WAITS.match(self.parcel.requests[at]) for at in self.pending)
 
     def _where(self) -> str:
         return "{}:{}".format(*self._address)

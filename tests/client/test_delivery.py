@@ -7,6 +7,7 @@ from redis.exceptions import AuthenticationError, BusyLoadingError
 from disque.client import errors
 from disque.client.config import Address
 from disque.client.delivery import Exchange, Outcome, Parcel, Pause, deliver
+from disque.client.packing import pack
 from disque.client.router import Router
 from tests.client.fake import A, B, C, config, lost, refusal
 
@@ -50,6 +51,22 @@ def test_what_is_answered_is_given() -> None:
 def test_the_server_may_wait_longer() -> None:
     assert Way(Parcel(ONE, 1500), A).step.timeout_s == 4.5
     assert Way(Parcel(ONE, None), A).step.timeout_s is None
+
+
+@pytest.mark.parametrize(
+    ("words", "wait_ms", "waits"),
+    [
+        ([b"ADDJOB", b"q", b"GETJOB", b"3000"], 3000, False),
+        ([b"ADDJOB", b"q", b"x", b"60000"], 60_000, True),
+        ([b"ADDJOB", b"q", b"x", b"0"], None, True),
+        ([b"GETJOB", b"NOHANG", b"FROM", b"q"], 0, False),
+        ([b"GETJOB", b"TIMEOUT", b"1", b"FROM", b"q"], 1, True),
+        ([b"waitjob", b"1", b"D-1"], 1, True),
+        ([b"RESULT", b"D-1"], 5000, False),
+    ],
+)
+def test_it_is_known_what_may_keep_a_connection_for_long(words: list[bytes], wait_ms: int | None, waits: bool) -> None:
+    assert Way(Parcel([pack([b"ACKJOB", b"D-1"]), pack(words)], wait_ms), A).step.waits is waits
 
 
 @pytest.mark.parametrize("sent", [True, False])

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from redis.exceptions import ResponseError
 
-from disque.client import AsyncDisque, Config, Disque, NoAuthError, UnavailableError, WrongPassError
-from disque.client.async_pool import AsyncInterrupt, AsyncPool
+from disque.client import AsyncDisque, Config, Disque, NoAuthError, UnavailableError, WrongPassError, async_pool
+from disque.client.async_pool import ASKED_MOST, AsyncInterrupt, AsyncPool, Line
 from disque.client.config import Address
 from disque.client.delivery import Exchange, Outcome
 from disque.client.packing import PIECE, pack
@@ -261,3 +261,85 @@ def test_a_pool_of_asyncio_belongs_to_one_loop() -> None:
         use.exchange(served.address, "ONE")
         with asyncio.Runner() as other, pytest.raises(RuntimeError, match="one event loop"):
             other.run(use.pool.exchange(Exchange(served.address, pack([b"ONE"]), 1, 20.0)))
+
+
+class TestMany:
+    """However many tasks ask at once, so many connections are opened that handshakes do not hold up each other."""
+
+    @staticmethod
+    def step(served: Served, name: bytes, timeout_s: float | None = 20.0, *, waits: bool = False) -> Exchange:
+        return Exchange(served.address, pack([name]), 1, timeout_s, waits)
+
+    @staticmethod
+    def answer(words: list[bytes]) -> bytes:
+        return SILENCE if words[0] == b"GETJOB" else echo(words)
+
+    def test_requests_share_connections(self) -> None:
+        async def scene(use: Use, served: Served) -> None:
+            step = self.step(served, b"ONE")
+            outcomes = await asyncio.gather(*(use.pool.exchange(step) for _ in range(3 * ASKED_MOST)))
+            assert [outcome.replies for outcome in outcomes] == [[b"ONE"]] * (3 * ASKED_MOST)
+            assert served.connections <= ASKED_MOST
+
+        with Served(echo) as served, using("asyncio") as use:
+            use.runner.run(scene(use, served))
+
+    def test_those_that_wait_keep_no_connection_from_others(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(async_pool, "ASKED_MOST", 1)
+        monkeypatch.setattr(async_pool, "OPENED_MOST", 1)
+
+        async def scene(use: Use, served: Served) -> None:
+            step = self.step(served, b"GETJOB", None, waits=True)
+            waiting = [asyncio.create_task(use.pool.exchange(step)) for _ in range(5)]
+            while len(served.named(b"GETJOB")) < 5:
+                await use.pool.exchange(self.step(served, b"ONE"))
+            served.drop()
+            assert all(outcome.failure for outcome in await asyncio.gather(*waiting))
+
+        with Served(self.answer) as served, using("asyncio") as use:
+            use.runner.run(scene(use, served))
+
+    @pytest.mark.parametrize("waits", [False, True])
+    def test_who_is_cancelled_leaves_its_place(self, waits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(async_pool, "ASKED_MOST", 1)
+        monkeypatch.setattr(async_pool, "OPENED_MOST", 1)
+
+        async def scene(use: Use, served: Served) -> None:
+            step = self.step(served, b"GETJOB", waits=waits)
+            for turns in range(4):
+                waiting = [asyncio.create_task(use.pool.exchange(step)) for _ in range(3)]
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                for task in waiting:
+                    task.cancel()
+                await asyncio.wait(waiting)
+            assert (await use.pool.exchange(self.step(served, b"ONE", waits=waits))).replies == [b"ONE"]
+
+        with Served(self.answer) as served, using("asyncio") as use:
+            use.runner.run(scene(use, served))
+
+    def test_a_line_that_does_not_move_is_left(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(async_pool, "ASKED_MOST", 1)
+
+        async def scene(use: Use, served: Served) -> None:
+            first = asyncio.create_task(use.pool.exchange(self.step(served, b"GETJOB")))
+            await asyncio.sleep(0)
+            outcome = await use.pool.exchange(self.step(served, b"ONE", 0.0))
+            assert "Timeout waiting for a connection" in str(outcome.failure)
+            assert not outcome.sent
+            first.cancel()
+
+        with Served(self.answer) as served, using("asyncio") as use:
+            use.runner.run(scene(use, served))
+
+    def test_a_line_that_moves_is_waited_in(self) -> None:
+        async def scene() -> None:
+            line, places = Line(), asyncio.Semaphore(0)
+            waiting = asyncio.create_task(line.enter(places, 0.0))
+            for _ in range(20):
+                line.moved += 1
+                await asyncio.sleep(0)
+            places.release()
+            await waiting
+
+        asyncio.run(scene())
