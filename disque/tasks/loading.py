@@ -17,6 +17,8 @@ def load_app(place: str) -> App:
     Modules are looked for in the current folder, too.
     """
     name, _, path = place.partition(":")
+    if not name or name.startswith("."):
+        raise AppNotFoundError(f"{place!r} begins with no name of a module; write module:name, such as shop:app")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

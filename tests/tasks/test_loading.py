@@ -19,6 +19,10 @@ def test_found() -> None:
         ("nowhere.py:app", "a module is named without .py: nowhere$"),
         ("tests.tasks.shop_app:nobody", "is no App; write module:name: tests.tasks.shop_app:app$"),
         ("tests.tasks.shop_app:app.name", "is no App"),
+        ("./shop.py", "begins with no name of a module; write module:name, such as shop:app$"),
+        (".shop:app", "begins with no name of a module"),
+        (":app", "begins with no name of a module"),
+        ("", "begins with no name of a module"),
         ("json", "is no App; .* there is none in this module"),
     ],
 )
