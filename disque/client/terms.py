@@ -1,5 +1,6 @@
 """What can be said of a job that few have: how long failures hold it back, headers, a time by the clock."""
 
+import math
 import re
 from collections.abc import Mapping
 from datetime import datetime
@@ -75,10 +76,17 @@ def header_words(headers: Mapping[Name, Name]) -> list[bytes]:
 
 def moment_word(at: datetime | float) -> bytes:
     """A time as ms since 1970, rounded up. Raises TypeError, and ValueError for a datetime without a time zone."""
-    if isinstance(at, datetime):
-        if at.tzinfo is None:
-            raise ValueError("at needs a time zone: datetime.now(UTC), or .astimezone() for local time")
-        at = round(at.timestamp(), 3)
-    elif isinstance(at, bool) or not isinstance(at, int | float):
-        raise TypeError(f"at must be a datetime or seconds since 1970, not {type(at).__name__}")
-    return b"%d" % scaled(at, 1000, "at")
+    return b"%d" % scaled(moment_s(at, "at"), 1000, "at")
+
+
+def moment_s(moment: datetime | float, what: str) -> float:
+    """A time in seconds since 1970. Raises TypeError, and ValueError for a datetime without a time zone and for NaN."""
+    if isinstance(moment, datetime):
+        if moment.tzinfo is None:
+            raise ValueError(f"{what} needs a time zone: datetime.now(UTC), or .astimezone() for local time")
+        return round(moment.timestamp(), 3)
+    if isinstance(moment, bool) or not isinstance(moment, int | float):
+        raise TypeError(f"{what} must be a datetime or seconds since 1970, not {type(moment).__name__}")
+    if math.isnan(moment):
+        raise ValueError(f"{what} must be a number of seconds, not nan")
+    return moment

@@ -13,11 +13,11 @@ from string import Formatter
 from typing import Any, Final, TypedDict
 
 from disque.client import Backoff, NewJob
-from disque.client.terms import backoff_word
+from disque.client.terms import backoff_word, moment_s
 from disque.client.values import Duration, Name, ttl_beyond
 from disque.tasks.convert import plain
 from disque.tasks.errors import seconds
-from disque.tasks.message import dump
+from disque.tasks.message import dump, is_time
 
 #: A job lives for so long from when it may begin unless something else is said.
 TTL_S: Final = 30 * 86_400
@@ -93,19 +93,19 @@ class Options:
         return replace(other, **{**said, "at_most_once": self.at_most_once or other.at_most_once})
 
     def deadline_s(self) -> float | None:
-        """The deadline in seconds since 1970. Raises ValueError for a datetime without a time zone."""
-        if isinstance(self.deadline, datetime):
-            if self.deadline.tzinfo is None:
-                raise ValueError("deadline needs a time zone: datetime.now(UTC), or .astimezone() for local time")
-            return self.deadline.timestamp()
-        return self.deadline
+        """The deadline in seconds since 1970. Raises TypeError, and ValueError for what no worker would take."""
+        if self.deadline is None:
+            return None
+        deadline_s = moment_s(self.deadline, "deadline")
+        if not is_time(deadline_s):
+            raise ValueError(f"deadline is no time: {self.deadline}")
+        return deadline_s
 
     def delay_s(self) -> float:
         """How far from now the job may begin."""
         if self.at is None:
             return 0.0 if self.delay is None else seconds(self.delay, "delay")
-        at_s = self.at.timestamp() if isinstance(self.at, datetime) else self.at
-        return max(0.0, at_s - time.time())
+        return max(0.0, moment_s(self.at, "at") - time.time())
 
     def keeps(self) -> bool:
         """Whether the result is kept."""

@@ -1,9 +1,11 @@
 """Options: what a call says counts before what its task says, and that before the app."""
 
+import math
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -111,3 +113,20 @@ def test_what_makes_no_sense() -> None:
     with pytest.raises(ValueError, match="time zone"):
         Options(deadline=datetime(2030, 1, 1)).deadline_s()  # noqa: DTZ001 - that is what is refused
     assert Options(deadline=datetime(2030, 1, 1, tzinfo=UTC)).deadline_s() == 1893456000
+
+
+@pytest.mark.parametrize("moment", [date(2030, 1, 1), "2030-01-01", True])
+def test_what_is_no_time_is_refused_and_it_is_said_what_is_wanted(moment: Any) -> None:
+    with pytest.raises(TypeError, match="deadline must be a datetime or seconds since 1970, not "):
+        Options(deadline=moment).deadline_s()
+    with pytest.raises(TypeError, match="at must be a datetime or seconds since 1970, not "):
+        Options(at=moment).job("q", b"", 60, None)
+
+
+def test_no_deadline_is_sent_that_no_worker_would_take() -> None:
+    with pytest.raises(ValueError, match="deadline must be a number of seconds, not nan"):
+        Options(deadline=math.nan).deadline_s()
+    for deadline in (-1, 1e300, datetime(1969, 1, 1, tzinfo=UTC)):
+        with pytest.raises(ValueError, match="deadline is no time: "):
+            Options(deadline=deadline).deadline_s()
+    assert Options(deadline=math.inf).deadline_s() == math.inf
