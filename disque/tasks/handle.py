@@ -89,6 +89,18 @@ class AnyJob(Generic[R_co]):
             job_id = following
         return self._value(job_id, await end_of(job_id))
 
+    async def _cancel(self, door: Door) -> bool:
+        """End it, and what has come after it: a worker adds that before the job itself is done."""
+        job_id = self.id
+        ended = await door.cancel(job_id)
+        for queue in self._next_queues:
+            following = await door.find(queue, next_key(job_id))
+            if following is None:
+                break
+            job_id = following
+            ended += await door.cancel(job_id)
+        return ended > 0
+
     def _value(self, job_id: str, ended: Ended | None) -> R_co:
         done = check(job_id, ended)
         try:
@@ -129,8 +141,12 @@ class Job(AnyJob[R_co]):
         return await self._home.door().result(self.id)
 
     async def cancel(self) -> bool:
-        """End it, whatever its state. A worker that runs it is told, and its function is cancelled."""
-        return await self._home.door().cancel(self.id) > 0
+        """End it, whatever its state. A worker that runs it is told, and its function is cancelled.
+
+        Of a chain, the job that runs or waits now is ended, and nothing comes after it. Of a group, the members run on:
+        nothing comes after them. Gives whether anything was left to be ended.
+        """
+        return await self._cancel(self._home.door())
 
     async def next_id(self) -> str | None:
         """The ID of the job that came after this one by `then`; None if it has not come to that. Known for a day."""
@@ -154,4 +170,4 @@ class SyncJob(AnyJob[R_co]):
 
     def cancel(self) -> bool:
         """See `Job.cancel`."""
-        return finish(self._home.blocking_door().cancel(self.id)) > 0
+        return finish(self._cancel(self._home.blocking_door()))

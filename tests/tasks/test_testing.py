@@ -240,6 +240,30 @@ def test_chains_go_on_with_the_result_and_once() -> None:
     play(scene())
 
 
+@pytest.mark.parametrize("after_s", [0, 10])
+def test_cancel_ends_what_runs_now_of_a_chain(after_s: int) -> None:
+    app = App()
+    ran: list[str] = []
+
+    @app.task
+    def step(name: str) -> None:
+        ran.append(name)
+
+    async def scene() -> None:
+        async with app.testing() as t:
+            chain = step.bind("a").then_run(step.using(delay=10).bind("b")).then_run(step.using(delay=10).bind("c"))
+            job = await chain.enqueue()
+            await t.run()
+            await t.advance(after_s)
+            before = list(ran)
+            assert await job.cancel()
+            assert not await job.cancel()
+            await t.advance(30)
+            assert ran == before
+
+    play(scene())
+
+
 def test_batches_gather() -> None:
     app = App()
     calls: list[list[int]] = []
