@@ -1,10 +1,15 @@
 """The batch read: it drains a bounded number of jobs, which stay in flight for their RETRY.
 
-Jobs are claimed in the driver when the first action needs them, once for a DataFrame. Spark plans its partitions once,
-and the bodies are in them. So all actions on it, and every task that is started again, see the same jobs, and writing
-their IDs back with action=ack acknowledges only what was processed. Where Spark pushes filters down to sources, it
-plans again for each query with a filter, which would claim other jobs: that is refused. Nothing extends the RETRY: what
-is not acknowledged within it is delivered again.
+Jobs are claimed in the driver when the first action needs them, and the bodies are in the partitions, which Spark keeps
+for the DataFrame. So all later actions on it, and every task that is started again, see the same jobs, and writing
+their IDs back with action=ack acknowledges only what was processed. Nothing extends the RETRY: what is not acknowledged
+within it is delivered again.
+
+Spark may plan more than once until then. If the first action reads a DataFrame twice, or two threads begin at once, two
+threads of Spark may find no partitions yet, and each plans with a reader of its own. Nothing tells that these belong
+together: with a schema of the user, Spark makes even the data source anew for each. So each claims other jobs; the
+documents tell users to call persist() or count() before. Where Spark pushes filters down to sources, it plans again for
+each query with a filter, which would claim other jobs, too: that is refused.
 """
 
 import sys

@@ -1,6 +1,7 @@
 """Reading a batch with real Spark: a bounded drain, acknowledged by writing the IDs back."""
 
 import time
+from collections.abc import Callable
 
 import pytest
 from pyspark.errors import PySparkException
@@ -36,6 +37,20 @@ def test_all_actions_on_a_drain_see_the_same_jobs_and_what_is_written_back_is_do
     save(jobs.subtract(small), hosts, action="nack")
     assert node.info("registered_jobs") == "20"
     assert node.ask("QLEN", "mails") == 20
+
+
+@pytest.mark.parametrize("action", [DataFrame.count, DataFrame.persist])
+def test_a_drain_that_was_counted_or_persisted_can_be_joined_with_itself(
+    action: Callable[[DataFrame], object], spark: SparkSession, node: Node, hosts: str
+) -> None:
+    fill(node, 25)
+    words = {"hosts": hosts, "queue": "mails", "maxJobs": "10", "pollTimeoutMs": "100"}
+    jobs = spark.read.format("disque").schema("id STRING, body STRING").options(**words).load()
+    action(jobs)
+    assert jobs.alias("a").join(jobs.alias("b"), "id").count() == 10
+    assert jobs.join(jobs.select("id"), "id", "left_anti").count() == 0
+    assert node.ask("QLEN", "mails") == 15
+    jobs.unpersist()
 
 
 def test_where_filters_are_pushed_down_none_takes_other_jobs(spark: SparkSession, node: Node, hosts: str) -> None:
