@@ -10,7 +10,7 @@ from disque.client.values import duration_word, name_word
 from disque.gateway import holders, ids, lookup
 from disque.gateway.asgi import unless_gone
 from disque.gateway.rest.operation import Ask, Operation, Result, bad, unknown
-from disque.gateway.rest.schema import anything, array, boolean, integer, number, record, string
+from disque.gateway.rest.schema import anything, array, boolean, filled, integer, number, record, string
 from disque.gateway.rest.shapes import (
     ADDED,
     ADDED_MANY,
@@ -96,8 +96,6 @@ async def take(ask: Ask) -> Result:
         lease = [b"LEASE", duration_word(given["lease"], "lease")]
     how = (*lease, *[b"STRICT"] * given.get("strict", False))
     queues = tuple(name_word(queue) for queue in given["queues"])
-    if not queues:
-        raise bad("'queues' is empty")
     jobs = await ask.cluster.take(queues, given.get("count", 1), how, given.get("wait", 0), ask.request.receive)
     return Result({"jobs": [taken(job) for job in jobs]})
 
@@ -195,8 +193,6 @@ def shown_fate(fate: Fate) -> dict[str, object]:
 async def wait(ask: Ask) -> Result:
     """POST /wait: until some jobs have ended."""
     job_ids = all_ids(ask.body["ids"])
-    if not job_ids:
-        raise bad("'ids' is empty")
     waiting = ask.cluster.client.wait(*job_ids, timeout=ask.body.get("timeout", 0), any=ask.body.get("any", False))
     ended = await unless_gone(ask.request.receive, waiting)
     shown = [{"status": None} if one is None else shown_fate(one) for one in ended]
@@ -225,7 +221,7 @@ OPERATIONS: Final = (
         "Take jobs out of queues, or wait for one",
         body=record(
             {
-                "queues": array(string("names of queues"), 100),
+                "queues": filled(array(string("names of queues"), 100)),
                 "count": integer("up to so many jobs", 1, TAKEN_MOST, default=1),
                 "wait": number("seconds to wait for the first one", 0, WAIT_MOST_S, default=0),
                 "lease": number("seconds until they are delivered again; the retry of each job", 0.001),
@@ -242,7 +238,12 @@ OPERATIONS: Final = (
         wait,
         "Wait until jobs have ended",
         body=record(
-            {"ids": array(ID, JOBS_MOST), "timeout": WAIT, "any": boolean("until one has", default=False)}, "ids"
+            {
+                "ids": filled(array(ID, JOBS_MOST)),
+                "timeout": WAIT,
+                "any": boolean("until one has", default=False),
+            },
+            "ids",
         ),
     ),
     Operation("GET", "/jobs/{id}", get, "A job, or how it ended", wants=JOB),

@@ -58,7 +58,7 @@ def described(operation: Operation) -> dict[str, Any]:
         bodies: dict[str, Any] = {"application/json": {"schema": operation.body}}
         if operation.raw:
             bodies["application/octet-stream"] = {"schema": {}}
-        needed = bool(operation.body.get("required")) or bool(operation.raw)
+        needed = any(operation.body.get(word) for word in ("required", "minProperties")) or bool(operation.raw)
         found["requestBody"] = {"required": needed, "content": bodies}
     return found
 

@@ -6,7 +6,7 @@ from disque.client import AsyncDisque, DisqueError
 from disque.gateway import figures
 from disque.gateway.rest import cursors
 from disque.gateway.rest.operation import CURSOR, LIMIT, NEXT, Ask, Operation, Result, bad, page, unknown
-from disque.gateway.rest.schema import Schema, array, boolean, integer, record, string
+from disque.gateway.rest.schema import Schema, array, boolean, filled, integer, record, string
 from disque.gateway.rest.shapes import JOB, QUEUE, REVIVED, SWEPT, shown_job
 
 #: Queues whose figures one page has.
@@ -20,7 +20,7 @@ OPTIONS: Final = [
     *("ttl", "retry", "replicate", "tries", "backoff", "priority", "retain", "deadletter", "dead-ttl", "maxlen"),
     "overflow",
 ]
-QUEUE_OPTIONS: Final = record({name: string() for name in OPTIONS})
+QUEUE_OPTIONS: Final = filled(record({name: string() for name in OPTIONS}))
 BOUND: Final[Schema] = record({"count": integer("only so many, the oldest", 1)})
 
 

@@ -1,7 +1,8 @@
 """The part of JSON Schema that the API uses: what is written in the OpenAPI document is what is checked.
 
 A schema is a dict with `type` (or a list of types) and, as they fit, `enum`, `minimum`, `maximum`, `maxLength`,
-`properties`, `required`, `items`, `maxItems`. An object has no other fields than those it names, unless it names none.
+`properties`, `required`, `items`, `maxItems`, and `minItems` and `minProperties`, which are 1 where they are there. An
+object has no other fields than those it names, unless it names none.
 """
 
 from typing import Any, Final
@@ -44,6 +45,11 @@ def boolean(text: str = "", **more: object) -> Schema:
 def array(items: Schema, most: int | None = None) -> Schema:
     """A list."""
     return {"type": "array", "items": items, **({"maxItems": most} if most is not None else {})}
+
+
+def filled(schema: Schema) -> Schema:
+    """The same list or object, and not an empty one."""
+    return {**schema, ("minItems" if schema["type"] == "array" else "minProperties"): 1}
 
 
 def record(properties: dict[str, Schema], *required: str) -> Schema:
@@ -120,6 +126,8 @@ def wrong_plain(value: object, schema: Schema, where: str) -> str:
 
 def wrong_list(value: list[object], schema: Schema, where: str) -> str:
     """The same for a list."""
+    if not value and schema.get("minItems"):
+        return f"{where} is empty"
     if len(value) > schema.get("maxItems", len(value)):
         return f"{where} must have at most {schema['maxItems']} elements"
     for at, one in enumerate(value):
@@ -131,6 +139,8 @@ def wrong_list(value: list[object], schema: Schema, where: str) -> str:
 
 def wrong_object(value: dict[str, object], schema: Schema, where: str) -> str:
     """The same for an object."""
+    if not value and schema.get("minProperties"):
+        return f"{where} is empty"
     known: dict[str, Schema] = schema.get("properties", {})
     others = schema.get("additionalProperties", True)
     for name, one in value.items():
@@ -148,9 +158,9 @@ def read(text: str, schema: Schema) -> object:
     """The value of a parameter of the query, as its schema wants it. Raises ValueError for what is none."""
     kind = schema["type"]
     if kind == "boolean":
-        if text not in {"true", "false", "1", "0", ""}:
+        if text not in {"true", "false", "1", "0"}:
             raise ValueError(text)
-        return text in {"true", "1", ""}
+        return text in {"true", "1"}
     if kind == "integer":
         if not text.isascii() or not text.removeprefix("-").isdigit() or len(text) > 20:
             raise ValueError(text)

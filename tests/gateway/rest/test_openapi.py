@@ -48,6 +48,17 @@ def test_schemas_name_fields_that_they_have(found: Any) -> None:
                 look(content["schema"])
 
 
+def test_it_says_what_must_not_be_empty(found: Any) -> None:
+    def body(method: str, path: str) -> Any:
+        asked = found["paths"][path][method]["requestBody"]
+        assert asked["required"]
+        return asked["content"]["application/json"]["schema"]
+
+    assert body("post", "/take")["properties"]["queues"]["minItems"] == 1
+    assert body("post", "/wait")["properties"]["ids"]["minItems"] == 1
+    assert body("patch", "/queues/{queue}/options")["minProperties"] == 1
+
+
 def test_it_is_served_for_programs_and_for_people(gateway: Gateway, found: Any) -> None:
     assert gateway.ask("GET", "/api/v1/openapi.json").json() == found
     html = gateway.ask("GET", "/api").text

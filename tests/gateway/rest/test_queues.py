@@ -34,6 +34,7 @@ class TestLists:
         api.add()
         assert api("GET", "/queues")["queues"] == [{"name": "mails"}]
         [found] = api("GET", "/queues?figures=true")["queues"]
+        assert api.refused("GET", "/queues?figures=") == "'figures' must be of type boolean"
         assert (found["name"], found["len"], found["added"]) == ("mails", 1, 1)
 
 
@@ -96,7 +97,8 @@ class TestOptionsAndPauses:
         assert api("DELETE", "/queues/mails%2A/options") == {"count": 1}
         assert "unknown field 'x'" in api.refused("PATCH", "/queues/mails/options", {"x": "1"})
         assert api.refused("PATCH", "/queues/mails/options", {"tries": "x"})
-        assert api.refused("PATCH", "/queues/mails/options", {}) == "no option is given"
+        assert api.refused("PATCH", "/queues/mails/options", {}) == "the body is empty"
+        assert api.refused("PATCH", "/queues/mails/options") == "no option is given"
 
     def test_pauses(self, api: Api) -> None:
         assert api("PUT", "/queues/mails/pause", {"pause": "in"}) == {"pause": "in"}

@@ -6,6 +6,7 @@ from disque.gateway.rest.schema import (
     anything,
     array,
     boolean,
+    filled,
     integer,
     nullable,
     number,
@@ -52,6 +53,13 @@ def test_other_kinds() -> None:
     assert wrong(object(), {}) == "", "anything"
 
 
+def test_what_must_not_be_empty_says_so() -> None:
+    some, any_field = filled(array(string(), 2)), filled(record({"size": integer()}))
+    assert (some["minItems"], any_field["minProperties"]) == (1, 1)
+    assert wrong([], some) == wrong({}, any_field) == "the body is empty"
+    assert wrong(["a"], some) == wrong({"size": 1}, any_field) == ""
+
+
 def test_three_point_zero_is_an_integer() -> None:
     schema = record({"size": integer("", 1, 5), "delay": number(), "sizes": array(integer()), "json": anything("")})
     given = {"size": 3.0, "delay": 3.0, "sizes": [4.0, 5], "json": {"size": 3.0}}
@@ -75,7 +83,6 @@ def test_null_is_a_value_only_where_it_may_be_one() -> None:
         ("-5", integer(), -5),
         ("0.5", number(), 0.5),
         ("true", boolean(), True),
-        ("", boolean(), True),
         ("0", boolean(), False),
         ("a,b", array(string()), ["a", "b"]),
         ("x", string(), "x"),
@@ -87,7 +94,8 @@ def test_parameters_are_read(text: str, schema: dict[str, object], value: object
 
 @pytest.mark.parametrize(
     ("text", "schema"),
-    [(text, integer()) for text in ("", "1.0", "1_0", "9" * 30)] + [("x", number()), ("yes", boolean())],
+    [(text, integer()) for text in ("", "1.0", "1_0", "9" * 30)]
+    + [("x", number()), ("yes", boolean()), ("", boolean())],
 )
 def test_what_is_none_is_refused(text: str, schema: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r".*"):
