@@ -182,8 +182,9 @@ def is_put_off(job: Job) -> bool:
 
 def held_flags(job: Job) -> int:
     """What WORKING leaves of DEFERRED and LEASE_RELAYED. Of a mere copy, a consumer has the job from another node."""
-    is_mine = job.flags & (DELIVERED | DEFERRED) == DELIVERED or is_put_off(job)
-    if not is_mine and len(job.holders) > 1:
+    was_delivered = job.flags & (DELIVERED | DEFERRED) == DELIVERED  # here, maybe long ago
+    is_mine = was_delivered and (job.flags & SPOKEN > 0 or tries.is_out(job))
+    if not (is_mine or is_put_off(job)) and len(job.holders) > 1:
         job.flags |= OUT_ELSEWHERE
     return DEFERRED | LEASE_RELAYED if is_out_elsewhere(job) else job.flags & DEFERRED
 

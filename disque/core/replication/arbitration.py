@@ -389,7 +389,7 @@ def is_known_better(job: Job, peer: bytes, number: int, now_ms: int) -> bool:
 def speak_in_stead(node: "Node", job: Job, number: int) -> None:
     """A node that stops has said how long ``job`` waits, or is out with a consumer: this one says so to others."""
     is_put_off_here = job.flags & (DEFERRED | LEASE_OWNER) == DEFERRED | LEASE_OWNER
-    if number == IN_MY_STEAD or is_put_off_here:
+    if number == IN_MY_STEAD or (is_put_off_here and not is_out_elsewhere(job)):
         job.flags = job.flags & ~DELIVERED | DEFERRED | LEASE_RELAYED
     else:
         job.flags |= LEASE_RELAYED if tries.is_out(job) else OUT_ELSEWHERE
