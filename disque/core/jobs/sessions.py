@@ -109,6 +109,8 @@ def forget_everything(node: "Node") -> None:
     node.tombstones = Tombstones()
     node.early_holders = EarlyHolders()
     node.chores.clear()
+    node.retries.clear()
+    node.outcomes.clear()
     node.resting.clear()
     registry.begin_anew(node)
     node.reconciling = False

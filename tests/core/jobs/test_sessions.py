@@ -64,3 +64,17 @@ def test_ctimes_go_on_after_a_flush(bench: Bench, client: Client) -> None:
 
 def test_struct_sizes() -> None:
     assert sessions.struct_sizes() == b"bits:64 job:%d queue:%d key:%d" % (JOB_BYTES, QUEUE_BYTES, KEY_BYTES)
+
+
+def test_what_a_schedule_was_about_to_try_again_is_forgotten_with_all_the_rest(cluster: Bench) -> None:
+    """Its ADDJOB is of no client, so nobody has answered it before."""
+    adding = cluster.client()
+    adding("ADDJOB", "q", "b", 5000, "REPLICATE", 3)
+    (pending,) = adding.session.adds
+    node = cluster.node
+    del node.sessions[adding.session.id]
+    node.retries.append(pending)
+    sessions.flush_all(node, cluster.now_ms)
+    assert not node.retries
+    cluster.live(100)
+    assert not node.copies.wanted
