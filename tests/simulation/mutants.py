@@ -728,10 +728,10 @@ def who_keeps_another_end_is_not_told() -> Iterator[None]:
 
 @mutant(
     "I17",
-    first=6,
+    first=130,
     ends=True,
-    nodes=4,
-    faults={"stop": 1200, "crash": 2500, "cut": 2500},
+    nodes=3,
+    faults={"stop": 900, "crash": 2000, "cut": 1500},
     policy="always",
     clients=8,
     queues=1,
