@@ -128,6 +128,10 @@ def test_the_page_of_spark(spark: SparkSession, node: Node, hosts: str, tmp_path
     page.run("python")  # a drain
     assert node.info("registered_jobs") == "0"
 
+    add()
+    page.run("python")  # a drain that is read twice
+    assert page.names["pairs"].count() == 25
+
     add(1)
     [[_, job_id, _]] = node.ask("GETJOB", "FROM", "orders")
     node.ask("NACK", job_id, "DEAD")

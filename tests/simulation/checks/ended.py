@@ -41,6 +41,8 @@ class Ended:
         #: By job, the results that consumers gave; and the jobs that were acknowledged without one.
         self._given: dict[bytes, set[bytes]] = {}
         self._bare: set[bytes] = set()
+        #: Jobs of which somebody was told that they ended otherwise.
+        self._otherwise: set[bytes] = set()
         #: By job, the machines that took a result and have not lost it, and when they took it.
         self._takers: dict[bytes, dict[int, int]] = {}
         #: Jobs that were acknowledged at a node that did not know them: each holder takes the end as it knows the job.
@@ -97,6 +99,8 @@ class Ended:
             raise Violation("I17", f"{process.name} says of {job_id!r}: {said!r}")
         if status not in ENDED:
             return
+        if status in TAKEN and status != b"done":
+            self._otherwise.add(job_id)
         if status == b"done" and text is not None and text not in self._given.get(job_id, ()):
             raise Violation("I17", f"{process.name} says of {job_id!r}: {said!r}, but nobody gave it that result")
         if not self.is_kept(job_id) or not self.is_quiet(request.ran_ms):
@@ -127,8 +131,10 @@ class Ended:
     def has_result(self, job_id: bytes) -> bool:
         """Whether all who acknowledged a job gave a result, and a node must have one of these."""
         known = self.history.jobs[job_id]
-        if job_id in self._bare or known.deleted:
+        if job_id in self._bare or job_id in self._otherwise or known.deleted:
             return False
+        if any(ack.is_cancel for ack in known.acks):
+            return False  # a result gives way to that end where the job is unknown, and that end may be forgotten
         flushed_ms = max([self.history.flushed_ms, *[process.reset_ms for process in self.cluster.processes()]])
         since_ms = max(flushed_ms, self.world.now - known.plan.retain * 1000 + TALK_MS)
         machines = self.cluster.machines

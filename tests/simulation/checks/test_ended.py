@@ -109,6 +109,22 @@ def test_nor_when_the_disk_of_the_node_that_took_it_does_not_yield_it(left: bool
     place.says(wrong=left)
 
 
+def test_nor_when_the_job_was_cancelled() -> None:
+    """Its result gave way to that end, which was forgotten where memory was short, and lost elsewhere."""
+    place = Place()
+    place.cluster.watch.history.jobs[JOB].acks.append(Ack(90_000, 1, is_cancel=True))
+    place.says(wrong=False)
+
+
+@pytest.mark.parametrize("status", [b"cancelled", b"dead", b"expired"])
+def test_nor_when_somebody_heard_of_another_end(status: bytes) -> None:
+    place = Place()
+    request = Request([b"WAITJOB", b"0", JOB], 0)
+    place.checker.calm, request.ran_ms = False, -10_000  # while there were faults
+    place.checker.note(place.process, request, JOB, (status, None))
+    place.says(wrong=status == b"expired")
+
+
 def test_nor_after_its_time() -> None:
     place = Place()
     place.cluster.world.now += 60_000
