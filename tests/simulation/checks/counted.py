@@ -3,6 +3,7 @@
 from random import Random
 from typing import Any
 
+from cluster.member import HANDSHAKE
 from disque.core.journal import replay as journal
 from disque.core.model.extra import IN_JOURNAL, encode
 from disque.core.model.job import ACKED, DEFERRED, SPENT, WAIT_REPL, Job
@@ -133,10 +134,13 @@ def key_counts(node: Node, key: Any, now: int) -> bool:
 
 
 def waits_for_strangers(node: Node, job_id: bytes) -> bool:
-    """Whether only nodes that this one does not know may not have heard that the job is done."""
+    """Whether only nodes that this one does not know may not have heard that the job is done.
+
+    One that is half met is not known yet: nodes.conf does not say it.
+    """
     job = node.find(job_id)
-    nodes = node.membership.nodes
-    return job is not None and not any(holder in nodes for holder in job.holders if holder != node.node_id)
+    met = {peer_id for peer_id, other in node.membership.nodes.items() if not other.flags & HANDSHAKE}
+    return job is not None and met.isdisjoint(holder for holder in job.holders if holder != node.node_id)
 
 
 def is_journalled(job: Job) -> bool:
