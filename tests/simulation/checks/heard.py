@@ -1,6 +1,9 @@
 """I23: what is published is heard once, by all to whom a link stands; what happens to jobs is told where it happens."""
 
+from typing import Any
+
 from cluster.capabilities import PUBSUB
+from cluster.messages import ROW_ID, YOURJOBS, YOURJOBS_JOBS
 from disque.core.model.pubsub import ACKED, ADDED, CANCELLED, DROPPED, EXPIRED, Event
 from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Request
@@ -22,7 +25,8 @@ class Heard:
     with which that one could talk from then on for long enough.
 
     That a job was added, and each way in which it ends, is told at most once by a process; that it was added at one
-    node only. In runs with faults a job may come back after its end, and end again.
+    node only. In runs with faults a job may come back after its end, and end again. So may one that is handed over in
+    the moment in which it expires: its way takes some ms of the time that is left, and it expires once more.
     """
 
     promise = "I23"
@@ -58,6 +62,12 @@ class Heard:
             if process.name in names:
                 raise Violation(self.promise, f"{process.name} has heard {message!r} twice")
             names.add(process.name)
+
+    def taken(self, process: Process, src: Process, message: tuple[Any, ...]) -> None:
+        """A message arrives: jobs that are handed over begin anew here."""
+        del src
+        if message[0] == YOURJOBS:
+            self.told.difference_update([(process.name, EXPIRED, row[ROW_ID]) for row in message[YOURJOBS_JOBS]])
 
     def happened(self, process: Process, events: list[Event]) -> None:
         """These things have happened to jobs at a node."""
