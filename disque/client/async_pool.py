@@ -4,7 +4,7 @@ Time limits are set here, around a whole step, since those of redis-py would cos
 is cancelled closes its connection.
 
 Thousands of tasks may ask at once. Were each to open a connection, their handshakes would hold up each other until the
-time of all is over. So there is a `Line` for each node.
+time of all is over. So there are `Lines` for each node.
 """
 
 import asyncio
@@ -19,15 +19,16 @@ from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from disque.client.config import Address, Config
-from disque.client.delivery import Exchange, Outcome
+from disque.client.delivery import Exchange, Kind, Outcome
 from disque.client.packing import pieces
 from disque.client.pool import HELLO, IDLE_MOST, TROUBLE, TROUBLE_AT_FIRST, Learn, connection_options
 
 #: So many replies are read before the time limit begins anew.
 REPLIES_A_LIMIT: Final = 64
-#: Requests under way at one node that do not wait: as many connections as are kept idle.
-ASKED_MOST: Final = IDLE_MOST
-#: Connections to one node that are opened at one time for requests that wait, and then have one each.
+#: Requests under way at one node, by what it may wait for. Those that are answered at once have as many connections as
+#: are kept idle. Those that wait for other clients have one each.
+PLACES: Final = {Kind.NOTHING: IDLE_MOST, Kind.COPIES: 256, Kind.OTHERS: 256}
+#: Connections to one node that are opened at one time for requests that wait.
 OPENED_MOST: Final = 32
 
 
@@ -73,33 +74,54 @@ def close_socket(connection: Connection) -> None:
 
 
 class Line:
-    """Who may use a connection to a node, in the order in which they came.
+    """So many places, given out in the order in which they are asked for."""
 
-    Requests that wait at the node (GETJOB, WAITJOB) have a connection each, and only stand in line to open it. So they
-    never keep others from those that they share, such as the one that adds the job for which they wait.
+    def __init__(self, places: int) -> None:
+        self._places = asyncio.Semaphore(places)
+        #: How much has come of what had a place: whoever stands in line knows by this that it moves.
+        self.moved = 0
+        #: How long what has a place may take for it, in s.
+        self._longest_s = 0.0
+
+    async def enter(self, timeout_s: float) -> None:
+        """Wait for a place, in which something should come of it in ``timeout_s``.
+
+        Raises RedisTimeoutError when nothing has come of anything here for as long as those in front may take.
+        """
+        self._longest_s = max(self._longest_s, timeout_s)
+        if not self._places.locked():
+            await self._places.acquire()
+            return
+        place = asyncio.ensure_future(self._places.acquire())
+        moved = -1
+        try:
+            while not place.done() and moved != self.moved:
+                moved = self.moved
+                await asyncio.wait([place], timeout=self._longest_s)
+        except BaseException:
+            if not place.cancel():
+                self._places.release()
+            raise
+        if place.cancel():
+            raise RedisTimeoutError("Timeout waiting for a connection: those in use get no answer")
+
+    def leave(self, came: int) -> None:
+        """Give the place back. ``came``: how much has come of it."""
+        self.moved += came
+        self._places.release()
+
+
+class Lines:
+    """Who may use a connection to a node.
+
+    Requests that wait for other clients (GETJOB, WAITJOB) have a connection each, and only stand in line to open it.
+    All others share some, those of each kind their own. So none keeps another kind waiting: not the one that adds the
+    job for which others wait, and not the one that says WORKING while a machine restarts for which others wait.
     """
 
     def __init__(self) -> None:
-        self.asking = asyncio.Semaphore(ASKED_MOST)
-        self.opening = asyncio.Semaphore(OPENED_MOST)
-        #: How much has come of it: whoever stands in line knows by this that it moves.
-        self.moved = 0
-
-    async def enter(self, places: asyncio.Semaphore, timeout_s: float | None) -> None:
-        """Wait for a place. Raises RedisTimeoutError when nothing has come of anything here for ``timeout_s``."""
-        if not places.locked():
-            await places.acquire()
-            return
-        while True:
-            moved = self.moved
-            try:
-                async with asyncio.timeout(timeout_s):
-                    await places.acquire()
-            except TimeoutError:
-                if moved == self.moved:
-                    raise RedisTimeoutError("Timeout waiting for a connection: those in use get no answer") from None
-            else:
-                return
+        self.opening = Line(OPENED_MOST)
+        self.asking = {kind: Line(places) for kind, places in PLACES.items()}
 
 
 class AsyncPool:
@@ -110,7 +132,7 @@ class AsyncPool:
         self.learn = learn
         self._open_s = (config.connect_timeout_ms + config.timeout_ms) / 1000
         self._idle: dict[Address, deque[Connection]] = {}
-        self._lines: dict[Address, Line] = {}
+        self._lines: dict[Address, Lines] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def exchange(
@@ -122,27 +144,27 @@ class AsyncPool:
         """
         outcome = Outcome() if outcome is None else outcome
         self._check_loop()
-        line = self._lines.get(step.address)
-        if line is None:
-            line = self._lines[step.address] = Line()
-        if step.waits:
-            return await self._exchange(step, interrupt, outcome, line)
+        lines = self._lines.get(step.address)
+        if lines is None:
+            lines = self._lines[step.address] = Lines()
+        line = lines.asking.get(step.kind)
+        if line is None or step.timeout_s is None:
+            return await self._exchange(step, interrupt, outcome, lines)
         try:
-            await line.enter(line.asking, step.timeout_s)
+            await line.enter(step.timeout_s)
         except RedisTimeoutError as error:
             outcome.failure = error
             return outcome
         try:
-            return await self._exchange(step, interrupt, outcome, line)
+            return await self._exchange(step, interrupt, outcome, lines)
         finally:
-            line.moved += len(outcome.replies)
-            line.asking.release()
+            line.leave(len(outcome.replies))
 
     async def _exchange(
-        self, step: Exchange, interrupt: AsyncInterrupt | None, outcome: Outcome, line: Line
+        self, step: Exchange, interrupt: AsyncInterrupt | None, outcome: Outcome, lines: Lines
     ) -> Outcome:
         try:
-            connection = await self._take(step, line)
+            connection = await self._take(step, lines)
         except TROUBLE_AT_FIRST as error:
             outcome.failure = error
             return outcome
@@ -165,7 +187,7 @@ class AsyncPool:
         return outcome
 
     async def close(self) -> None:
-        """Close what is idle; what is in use is closed by its user when it comes back."""
+        """Close what is idle; what is in use is closed when it comes back."""
         idle, self._idle = self._idle, {}
         self._lines = {}
         self._loop = None
@@ -202,19 +224,20 @@ class AsyncPool:
             host, port = step.address
             raise RedisTimeoutError(f"Timeout reading from {host}:{port}") from None
 
-    async def _take(self, step: Exchange, line: Line) -> Connection:
+    async def _take(self, step: Exchange, lines: Lines) -> Connection:
         found = await self._take_idle(step.address)
         if found is not None:
             return found
-        if not step.waits:
+        if step.kind is Kind.NOTHING:
             return await self._open(step.address)
-        await line.enter(line.opening, self._open_s)
+        await lines.opening.enter(self._open_s)
+        opened = 0
         try:
             connection = await self._take_idle(step.address) or await self._open(step.address)
-            line.moved += 1
+            opened = 1
             return connection
         finally:
-            line.opening.release()
+            lines.opening.leave(opened)
 
     async def _take_idle(self, address: Address) -> Connection | None:
         idle = self._idle.get(address)
@@ -244,7 +267,7 @@ class AsyncPool:
 
     async def _give_back(self, address: Address, connection: Connection) -> None:
         idle = self._idle.setdefault(address, deque())
-        if len(idle) < IDLE_MOST:
+        if self._loop is not None and len(idle) < IDLE_MOST:
             idle.append(connection)
         else:
             await connection.disconnect()

@@ -12,6 +12,7 @@ marked (``again``). If its connection is lost after sending, it ends in `Incompl
 
 import re
 from collections.abc import Collection, Generator, Iterator, Sequence
+from enum import Enum
 from typing import Final, NamedTuple, TypeVar
 
 from redis.exceptions import AuthenticationError
@@ -26,9 +27,10 @@ MOVE_ON: Final = frozenset({"LEAVING", "LOADING", "MISCONF", "DENIED"})
 FINAL: Final = frozenset({"NOAUTH", "WRONGPASS", "NOPROTO"})
 NOT_LOGGED_IN: Final = "this node wants a password: disque://password@host, or the option 'password'"
 NO_CODES: Final[frozenset[str]] = frozenset()
-#: Packed requests that wait for what others do. Who adds a job that they wait for must find a connection meanwhile.
+#: Packed requests that wait for what other clients do.
 WAITS: Final = re.compile(rb"\*\d+\r\n\$\d+\r\n(?:GETJOB|WAITJOB)\r\n", re.IGNORECASE)
-#: Any other request that a node may take longer for, in ms, is counted as one of them.
+ADDS: Final = re.compile(rb"\*\d+\r\n\$\d+\r\nADDJOB\r\n", re.IGNORECASE)
+#: Any other request that a node may take longer for, in ms, is counted as one of those that wait.
 SOON_MS: Final = 5000
 #: So many bytes are sent before replies are read. A node stops reading when nobody takes its replies: with more, both
 #: might wait for each other until the time is over, and what was done by then would be done again.
@@ -38,17 +40,31 @@ Reply = object
 T = TypeVar("T")
 
 
-class Exchange(NamedTuple):
-    """Send ``data`` to a node and read so many ``replies``, each in ``timeout_s`` (None: however long it takes).
+class Kind(Enum):
+    """What a node may wait for before it answers, though all is well with it.
 
-    One that ``waits`` may keep its connection for long, though all is well.
+    Requests of one kind never keep those of another one from a connection: while a machine restarts, ADDJOBs may wait
+    for their copies, and questions for other nodes, but the work on jobs must go on.
     """
+
+    #: Nothing: acknowledgements, WORKING, and all that one node does by itself.
+    NOTHING = 1
+    #: The copies of a job.
+    COPIES = 2
+    #: The answers of other nodes.
+    OTHERS = 3
+    #: What other clients do, or whatever takes long.
+    CLIENTS = 4
+
+
+class Exchange(NamedTuple):
+    """Send ``data`` to a node and read so many ``replies``, each in ``timeout_s`` (None: however long it takes)."""
 
     address: Address
     data: bytes
     replies: int
     timeout_s: float | None
-    waits: bool = False
+    kind: Kind = Kind.NOTHING
 
 
 class Pause(NamedTuple):
@@ -152,7 +168,7 @@ class Delivery:
         self._tried.add(address)
         self._address = self.parcel.answered_by = address
         data = b"".join([self.parcel.requests[at] for at in self.pending])
-        return Exchange(address, data, len(self.pending), self._timeout_s(), self._waits())
+        return Exchange(address, data, len(self.pending), self._timeout_s(), self._kind())
 
     def take(self, outcome: Outcome) -> None:
         """Note what came of the exchange; ``pending`` is what is left. Raises what no other node would do better."""
@@ -224,11 +240,16 @@ class Delivery:
         wait_ms = self.parcel.wait_ms
         return None if wait_ms is None else (self.config.timeout_ms + wait_ms) / 1000
 
-    def _waits(self) -> bool:
+    def _kind(self) -> Kind:
         wait_ms = self.parcel.wait_ms
         if wait_ms is None or wait_ms > max(self.config.timeout_ms, SOON_MS):
-            return True
-        return wait_ms > 0 and any(WAITS.match(self.parcel.requests[at]) for at in self.pending)
+            return Kind.CLIENTS
+        if wait_ms == 0:
+            return Kind.NOTHING
+        requests = [self.parcel.requests[at] for at in self.pending]
+        if any(map(WAITS.match, requests)):
+            return Kind.CLIENTS
+        return Kind.COPIES if any(map(ADDS.match, requests)) else Kind.OTHERS
 
     def _where(self) -> str:
         return "{}:{}".format(*self._address)

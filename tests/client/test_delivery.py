@@ -6,7 +6,7 @@ from redis.exceptions import AuthenticationError, BusyLoadingError
 
 from disque.client import errors
 from disque.client.config import Address
-from disque.client.delivery import Exchange, Outcome, Parcel, Pause, deliver
+from disque.client.delivery import Exchange, Kind, Outcome, Parcel, Pause, deliver
 from disque.client.packing import pack
 from disque.client.router import Router
 from tests.client.fake import A, B, C, config, lost, refusal
@@ -54,19 +54,22 @@ def test_the_server_may_wait_longer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "wait_ms", "waits"),
+    ("words", "wait_ms", "kind"),
     [
-        ([b"ADDJOB", b"q", b"GETJOB", b"3000"], 3000, False),
-        ([b"ADDJOB", b"q", b"x", b"60000"], 60_000, True),
-        ([b"ADDJOB", b"q", b"x", b"0"], None, True),
-        ([b"GETJOB", b"NOHANG", b"FROM", b"q"], 0, False),
-        ([b"GETJOB", b"TIMEOUT", b"1", b"FROM", b"q"], 1, True),
-        ([b"waitjob", b"1", b"D-1"], 1, True),
-        ([b"RESULT", b"D-1"], 5000, False),
+        ([b"ADDJOB", b"q", b"GETJOB", b"3000"], 3000, Kind.COPIES),
+        ([b"addjob", b"q", b"x", b"5000"], 5000, Kind.COPIES),
+        ([b"ADDJOB", b"q", b"x", b"60000"], 60_000, Kind.CLIENTS),
+        ([b"ADDJOB", b"q", b"x", b"0"], None, Kind.CLIENTS),
+        ([b"GETJOB", b"NOHANG", b"FROM", b"q"], 0, Kind.NOTHING),
+        ([b"GETJOB", b"TIMEOUT", b"1", b"FROM", b"q"], 1, Kind.CLIENTS),
+        ([b"waitjob", b"1", b"D-1"], 1, Kind.CLIENTS),
+        ([b"RESULT", b"D-1"], 5000, Kind.OTHERS),
+        ([b"RESULT", b"ADDJOB"], 5000, Kind.OTHERS),
+        ([b"WORKING", b"D-1"], 0, Kind.NOTHING),
     ],
 )
-def test_it_is_known_what_may_keep_a_connection_for_long(words: list[bytes], wait_ms: int | None, waits: bool) -> None:
-    assert Way(Parcel([pack([b"ACKJOB", b"D-1"]), pack(words)], wait_ms), A).step.waits is waits
+def test_it_is_known_what_a_node_may_wait_for(words: list[bytes], wait_ms: int | None, kind: Kind) -> None:
+    assert Way(Parcel([pack([b"ACKJOB", b"D-1"]), pack(words)], wait_ms), A).step.kind is kind
 
 
 @pytest.mark.parametrize("sent", [True, False])

@@ -10,9 +10,9 @@ import pytest
 from redis.exceptions import ResponseError
 
 from disque.client import AsyncDisque, Config, Disque, NoAuthError, UnavailableError, WrongPassError, async_pool
-from disque.client.async_pool import ASKED_MOST, AsyncInterrupt, AsyncPool, Line
+from disque.client.async_pool import PLACES, AsyncInterrupt, AsyncPool, Line
 from disque.client.config import Address
-from disque.client.delivery import Exchange, Outcome
+from disque.client.delivery import Exchange, Kind, Outcome
 from disque.client.packing import PIECE, pack
 from disque.client.pool import Interrupt, Pool
 from tests.client.fake import Hands
@@ -267,79 +267,143 @@ class TestMany:
     """However many tasks ask at once, so many connections are opened that handshakes do not hold up each other."""
 
     @staticmethod
-    def step(served: Served, name: bytes, timeout_s: float | None = 20.0, *, waits: bool = False) -> Exchange:
-        return Exchange(served.address, pack([name]), 1, timeout_s, waits)
+    def step(served: Served, name: bytes, timeout_s: float | None = 20.0, kind: Kind = Kind.NOTHING) -> Exchange:
+        return Exchange(served.address, pack([name]), 1, timeout_s, kind)
 
     @staticmethod
     def answer(words: list[bytes]) -> bytes:
         return SILENCE if words[0] == b"GETJOB" else echo(words)
 
-    def test_requests_share_connections(self) -> None:
+    @pytest.fixture
+    def one_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for kind in PLACES:
+            monkeypatch.setitem(PLACES, kind, 1)
+        monkeypatch.setattr(async_pool, "OPENED_MOST", 1)
+
+    @pytest.mark.parametrize("kind", PLACES)
+    def test_requests_share_connections(self, kind: Kind) -> None:
         async def scene(use: Use, served: Served) -> None:
-            step = self.step(served, b"ONE")
-            outcomes = await asyncio.gather(*(use.pool.exchange(step) for _ in range(3 * ASKED_MOST)))
-            assert [outcome.replies for outcome in outcomes] == [[b"ONE"]] * (3 * ASKED_MOST)
-            assert served.connections <= ASKED_MOST
+            step = self.step(served, b"ONE", kind=kind)
+            count = 2 * PLACES[kind]
+            outcomes = await asyncio.gather(*(use.pool.exchange(step) for _ in range(count)))
+            assert [outcome.replies for outcome in outcomes] == [[b"ONE"]] * count
+            assert served.connections <= PLACES[kind]
 
         with Served(echo) as served, using("asyncio") as use:
             use.runner.run(scene(use, served))
 
-    def test_those_that_wait_keep_no_connection_from_others(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(async_pool, "ASKED_MOST", 1)
-        monkeypatch.setattr(async_pool, "OPENED_MOST", 1)
+    @pytest.mark.usefixtures("one_place")
+    @pytest.mark.parametrize("kind", [Kind.COPIES, Kind.OTHERS, Kind.CLIENTS])
+    def test_those_that_wait_keep_no_connection_from_others(self, kind: Kind) -> None:
+        """While a machine restarts, ADDJOBs wait for their copies, and questions for it: WORKING must not."""
 
         async def scene(use: Use, served: Served) -> None:
-            step = self.step(served, b"GETJOB", None, waits=True)
+            step = self.step(served, b"GETJOB", kind=kind)
+            many = 5 if kind is Kind.CLIENTS else 1
             waiting = [asyncio.create_task(use.pool.exchange(step)) for _ in range(5)]
-            while len(served.named(b"GETJOB")) < 5:
+            while len(served.named(b"GETJOB")) < many:
                 await use.pool.exchange(self.step(served, b"ONE"))
-            served.drop()
-            assert all(outcome.failure for outcome in await asyncio.gather(*waiting))
+            for other in set(PLACES) - {kind}:
+                assert (await use.pool.exchange(self.step(served, b"ONE", kind=other))).replies == [b"ONE"]
+            for task in waiting:
+                task.cancel()
+            await asyncio.wait(waiting)
 
         with Served(self.answer) as served, using("asyncio") as use:
             use.runner.run(scene(use, served))
 
-    @pytest.mark.parametrize("waits", [False, True])
-    def test_who_is_cancelled_leaves_its_place(self, waits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(async_pool, "ASKED_MOST", 1)
-        monkeypatch.setattr(async_pool, "OPENED_MOST", 1)
-
+    @pytest.mark.usefixtures("one_place")
+    @pytest.mark.parametrize("kind", Kind)
+    def test_who_is_cancelled_leaves_its_place(self, kind: Kind) -> None:
         async def scene(use: Use, served: Served) -> None:
-            step = self.step(served, b"GETJOB", waits=waits)
-            for turns in range(4):
+            step = self.step(served, b"GETJOB", kind=kind)
+            for turns in range(6):
                 waiting = [asyncio.create_task(use.pool.exchange(step)) for _ in range(3)]
                 for _ in range(turns):
                     await asyncio.sleep(0)
                 for task in waiting:
                     task.cancel()
                 await asyncio.wait(waiting)
-            assert (await use.pool.exchange(self.step(served, b"ONE", waits=waits))).replies == [b"ONE"]
+            assert (await use.pool.exchange(self.step(served, b"ONE", kind=kind))).replies == [b"ONE"]
 
         with Served(self.answer) as served, using("asyncio") as use:
             use.runner.run(scene(use, served))
 
-    def test_a_line_that_does_not_move_is_left(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(async_pool, "ASKED_MOST", 1)
-
+    @pytest.mark.usefixtures("one_place")
+    def test_a_line_that_does_not_move_is_left(self) -> None:
         async def scene(use: Use, served: Served) -> None:
-            first = asyncio.create_task(use.pool.exchange(self.step(served, b"GETJOB")))
+            first = asyncio.create_task(use.pool.exchange(self.step(served, b"GETJOB", 0.0)))
             await asyncio.sleep(0)
             outcome = await use.pool.exchange(self.step(served, b"ONE", 0.0))
             assert "Timeout waiting for a connection" in str(outcome.failure)
             assert not outcome.sent
-            first.cancel()
+            await first
 
         with Served(self.answer) as served, using("asyncio") as use:
             use.runner.run(scene(use, served))
 
-    def test_a_line_that_moves_is_waited_in(self) -> None:
+    def test_what_is_in_use_when_the_pool_is_closed_is_closed_when_it_comes_back(self) -> None:
+        came, may_go = threading.Event(), threading.Event()
+
+        def answer(words: list[bytes]) -> bytes:
+            came.set()
+            may_go.wait(20.0)
+            return echo(words)
+
+        async def scene(use: Use, served: Served) -> None:
+            asked = asyncio.create_task(use.pool.exchange(self.step(served, b"ONE")))
+            await asyncio.to_thread(came.wait, 20.0)
+            await use.pool.close()
+            may_go.set()
+            assert (await asked).replies == [b"ONE"]
+            await use.pool.exchange(self.step(served, b"TWO"))
+            assert served.connections == 2
+
+        with Served(answer) as served, using("asyncio") as use:
+            use.runner.run(scene(use, served))
+
+
+class TestLine:
+    """Places are given out in the order in which they are asked for, as long as something comes of it."""
+
+    @staticmethod
+    async def turns(line: Line) -> None:
+        """Something comes of what has a place, often enough that whoever waits has looked several times."""
+        for _ in range(20):
+            line.moved += 1
+            await asyncio.sleep(0)
+
+    def test_a_line_that_moves_is_waited_in_and_each_keeps_its_place(self) -> None:
         async def scene() -> None:
-            line, places = Line(), asyncio.Semaphore(0)
-            waiting = asyncio.create_task(line.enter(places, 0.0))
+            line = Line(1)
+            went: list[int] = []
+
+            async def go(number: int) -> None:
+                await line.enter(0.0)
+                went.append(number)
+                line.leave(1)
+
+            await line.enter(0.0)
+            going = [asyncio.create_task(go(number)) for number in range(3)]
+            await self.turns(line)
+            assert went == []
+            line.leave(1)
+            await asyncio.gather(*going)
+            assert went == [0, 1, 2]
+
+        asyncio.run(scene())
+
+    def test_those_in_front_have_the_time_that_they_may_take(self) -> None:
+        """An ADDJOB may wait longer for its copies than who stands behind it."""
+
+        async def scene() -> None:
+            line = Line(1)
+            await line.enter(1000.0)
+            waiting = asyncio.create_task(line.enter(0.0))
             for _ in range(20):
-                line.moved += 1
                 await asyncio.sleep(0)
-            places.release()
+            assert not waiting.done()
+            line.leave(0)
             await waiting
 
         asyncio.run(scene())
