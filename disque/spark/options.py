@@ -30,6 +30,10 @@ ENVIRONMENT: Final = {"hosts": "DISQUE_HOSTS", "user": "DISQUE_USER", "password"
 #: Options of Spark's own that it leaves among those of a source.
 OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
 
+#: Spark asks for the columns of a table with these among its options. It will read and write the table without any.
+OF_TABLES: Final = frozenset({"owner", "provider"})
+NO_TABLES: Final = "Spark does not give the options of a table to a source in Python: use CREATE TEMPORARY VIEW"
+
 SECONDS_MAX: Final = 4_294_967_295
 WINDOW_MAX_S: Final = 604_800
 KEY_MAX_BYTES: Final = 512
@@ -203,13 +207,21 @@ LOWER: Final = {name.lower(): name for name in FIELDS}
 
 
 def parse_options(given: Mapping[str, str], use: str) -> Options:
-    """Check options for one use (ADD, ANSWER, STREAM, DRAIN). Raises OptionError that says what to write instead."""
+    """Check options for one use (ADD, ANSWER, STREAM, DRAIN). Raises OptionError that says what to write instead.
+
+    Where none arrives, the user may have given them to a table.
+    """
     values: dict[str, Any] = {}
     for name, value in given.items():
         if name.lower() not in OF_SPARK:
             known = known_name(name, use)
             values[FIELDS[known].name] = parse_value(known, value)
-    return check_together(Options(**values), use)
+    try:
+        return check_together(Options(**values), use)
+    except OptionError as error:
+        if values:
+            raise
+        raise OptionError(f"{error}. {NO_TABLES}") from None
 
 
 def check_given(given: Mapping[str, str]) -> None:
@@ -218,6 +230,8 @@ def check_given(given: Mapping[str, str]) -> None:
     Spark asks a source for its columns before it says whether it will read or write.
     """
     names = [lower for lower in map(str.lower, given) if lower not in OF_SPARK]
+    if {*names} >= OF_TABLES:
+        raise OptionError(f"CREATE TABLE cannot be used. {NO_TABLES}")
     for name in names:
         if name not in LOWER:
             raise OptionError(f"unknown option {name!r}{suggestion(name, ALL)}")

@@ -6,10 +6,11 @@ from collections.abc import Callable
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from disque.spark.columns import SOURCE
 from disque.spark.drain import DrainReader
-from disque.spark.options import DRAIN
+from disque.spark.options import DRAIN, NO_TABLES
 from tests.end_to_end.node import Node
 from tests.spark.support import options, save
 
@@ -85,6 +86,40 @@ def test_sql_reads_adds_and_answers(spark: SparkSession, node: Node, hosts: str)
     ]
     spark.sql("INSERT INTO done SELECT id FROM jobs")
     assert node.info("registered_jobs") == "1"
+
+
+@pytest.mark.slow
+def test_a_table_has_no_options_but_those_of_a_statement(spark: SparkSession, node: Node, hosts: str) -> None:
+    def refused(act: Callable[[], object]) -> bool:
+        with pytest.raises(PySparkException) as caught:
+            act()
+        return NO_TABLES in str(caught.value)
+
+    def refuses(statement: str) -> bool:
+        return refused(lambda: spark.sql(statement).collect())
+
+    given = f"(hosts '{hosts}', queue 'mails', maxJobs '9', pollTimeoutMs '100')"
+    make, body = spark.catalog.createTable, StructType().add("body", "string")
+    try:
+        spark.sql(f"CREATE TABLE shelf (body STRING) USING disque OPTIONS {given}")
+        spark.sql(f"CREATE TABLE bench (body STRING) USING disque TBLPROPERTIES {given}")
+        make("stool", source="disque", schema=body, hosts=hosts, queue="mails")
+        for name in ("shelf", "bench", "stool"):
+            assert refuses(f"INSERT INTO {name} VALUES ('a')")
+            assert refuses(f"SELECT * FROM {name}")
+        assert refuses(f"CREATE TABLE desk USING disque OPTIONS {given} AS SELECT 'a' AS body")
+        assert refuses(f"CREATE TABLE desk USING disque OPTIONS {given}")
+        assert refuses(f"CREATE TABLE desk USING disque TBLPROPERTIES {given}")
+        assert refused(lambda: make("desk", source="disque", hosts=hosts, queue="mails"))
+        assert not spark.catalog.tableExists("desk")
+
+        spark.sql(f"INSERT INTO shelf WITH (hosts = '{hosts}', queue = 'mails') VALUES ('a')")
+        assert node.ask("QLEN", "mails") == 1
+        taken = f"SELECT * FROM shelf WITH (hosts = '{hosts}', queue = 'mails', maxJobs = 9, pollTimeoutMs = 100)"
+        assert [row.body for row in spark.sql(taken).collect()] == ["a"]
+    finally:
+        for name in ("shelf", "bench", "stool", "desk"):
+            spark.sql(f"DROP TABLE IF EXISTS {name}")
 
 
 def test_a_schema_of_ones_own(spark: SparkSession, node: Node, hosts: str) -> None:

@@ -9,6 +9,7 @@ from disque.spark.options import (
     DRAIN,
     ENVIRONMENT,
     FIELDS,
+    NO_TABLES,
     STREAM,
     OptionError,
     Options,
@@ -108,6 +109,13 @@ class TestTogether:
     def test_a_drain_must_be_bounded(self) -> None:
         assert "'maxJobs' is required" in refusal({"queue": "q"}, DRAIN)
 
+    def test_where_no_option_arrives_it_may_be_for_a_table(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert refusal({}, DRAIN).endswith(NO_TABLES)
+        assert NO_TABLES not in refusal({"queue": "q"}, DRAIN)
+        monkeypatch.delenv("DISQUE_HOSTS")
+        assert refusal({}).startswith("option 'hosts' is required")
+        assert refusal({}).endswith(NO_TABLES)
+
     def test_a_read_must_name_a_queue(self) -> None:
         assert "'queue' is required" in refusal({}, STREAM)
 
@@ -194,6 +202,11 @@ class TestNoUseYet:
     def test_what_cannot_is_refused(self, more: dict[str, object], message: str) -> None:
         with pytest.raises(OptionError, match=message):
             check_given(self.given(**more))
+
+    def test_a_table_is_refused_since_its_options_will_not_be_there(self) -> None:
+        table = self.given(owner="me", provider="disque", **{"option.hosts": "h", "option.queue": "q"})
+        with pytest.raises(OptionError, match=r"^CREATE TABLE cannot be used.*use CREATE TEMPORARY VIEW"):
+            check_given(table)
 
     def test_without_hosts_nothing_is_planned(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("DISQUE_HOSTS")
