@@ -3,6 +3,7 @@
 An error names the part that is wrong. No message shows the password, or a whole URL that may contain it.
 """
 
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Final, NamedTuple
@@ -10,6 +11,9 @@ from urllib.parse import parse_qsl, unquote
 
 SCHEMES: Final[dict[str, bool]] = {"disque": False, "disques": True}
 DEFAULT_PORT: Final = 7711
+#: What names and addresses of hosts are made of. Containers have underscores, `%` stands before the zone of an IPv6
+#: address, and other scripts than ASCII are turned into it before a name is looked up.
+HOST: Final = re.compile(r"(?:[A-Za-z0-9_.:%-]|[^\s\x00-\x7f])+")
 YES_NO: Final[dict[str, bool]] = {
     **dict.fromkeys(("yes", "true", "on", "1"), True),
     **dict.fromkeys(("no", "false", "off", "0"), False),
@@ -56,7 +60,7 @@ def split_address(address: str) -> tuple[str, int]:
         host = host[1:-1]
     elif ":" in host:
         raise ValueError(f"Invalid URL: host {address!r}: an IPv6 address stands in brackets, as in [::1]:7711")
-    if not host or host.split() != [host]:
+    if not HOST.fullmatch(host):
         raise ValueError(f"Invalid URL: host {host!r} in {address!r}: a name or an address is expected")
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise ValueError(f"Invalid URL: port {port!r} of host {host}: a number from 1 to 65535 is expected")

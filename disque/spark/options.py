@@ -40,7 +40,7 @@ KEY_MAX_BYTES: Final = 512
 MILLISECONDS_MAX: Final = 86_400_000
 
 DEFAULT_PORT: Final = 7711
-HOST: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/@]+)(?::(?P<port>[0-9]{1,5}))?")
+HOST: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.%]+\]|(?:[A-Za-z0-9_.-]|[^\s\x00-\x7f])+)(?::(?P<port>[0-9]{1,5}))?")
 
 #: What a node takes as BACKOFF.
 BACKOFF: Final = re.compile(r"(?:fixed|linear|exponential)(?::[0-9]+(?:\.[0-9]+)?){1,3}", re.IGNORECASE)

@@ -26,6 +26,20 @@ def test_who_logs_in(text: str, user: str | None, password: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "host"),
+    [
+        ("my_shop-node_1.internal.:1", "my_shop-node_1.internal."),
+        ("[fe80::1%eth0]:1", "fe80::1%eth0"),
+        ("[::ffff:10.0.0.1]:1", "::ffff:10.0.0.1"),
+        ("b\u00fccher.example:1", "b\u00fccher.example"),
+        ("\u0939\u093f\u0928\u094d\u0926\u0940:1", "\u0939\u093f\u0928\u094d\u0926\u0940"),
+    ],
+)
+def test_what_can_be_looked_up_is_a_host(text: str, host: str) -> None:
+    assert url.split_address(text) == (host, 1)
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         ("redis://host", "must begin with disque://"),
@@ -33,6 +47,11 @@ def test_who_logs_in(text: str, user: str | None, password: str | None) -> None:
         ("disque://", "host ''"),
         ("disque://a,,b", "host ''"),
         ("disque://a b", "host 'a b'"),
+        ("disque://a\u00a0b", "host"),
+        ("disque://a;b:1", "host 'a;b' in 'a;b:1'"),
+        ("disque://a|b", "host 'a|b'"),
+        ("disque://a]:1", "host 'a]'"),
+        ("disque://" + 64 * "\u00fc" + ";", "a name or an address"),
         ("disque://a:port", "port 'port' of host a"),
         ("disque://a:0", "port '0' of host a"),
         ("disque://a:65536", "port '65536' of host a"),

@@ -217,12 +217,18 @@ class TestNoUseYet:
 
 
 class TestPlace:
+    def test_names_of_containers_and_of_other_scripts_are_hosts(self) -> None:
+        assert addresses("my_shop-1:1,b\u00fccher.example:2") == (("my_shop-1", 1), ("b\u00fccher.example", 2))
+
     def test_hosts_with_and_without_ports(self) -> None:
         assert addresses("a:1, b ,[::1]:3,[::2],10.0.0.1:4") == (
             ("a", 1), ("b", 7711), ("::1", 3), ("::2", 7711), ("10.0.0.1", 4),
         )  # fmt: skip
 
-    @pytest.mark.parametrize("wrong", [",", "a:b", "a:0", "a:70000", ":1", "::1", "a b", "disque://a:1", "u:p@h:1"])
+    @pytest.mark.parametrize(
+        "wrong",
+        [",", "a:b", "a:0", "a:70000", ":1", "::1", "a b", "disque://a:1", "u:p@h:1", "a;b:1", 64 * "\u00fc" + ";"],
+    )
     def test_what_is_no_host_is_refused(self, wrong: str) -> None:
         with pytest.raises(OptionError, match="'hosts'"):
             addresses(wrong)
