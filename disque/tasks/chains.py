@@ -6,16 +6,13 @@ longer than a job that was done may come back.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from disque.client import NewJob
 from disque.tasks.errors import MessageError
-from disque.tasks.handle import next_key
+from disque.tasks.handle import WINDOW_S, next_key
 from disque.tasks.message import Format, Message
 from disque.tasks.task import TERMS
-
-#: Seconds for which the key of a next job is kept.
-WINDOW_S: Final = 86_400
 
 
 def following(links: list[dict[str, Any]], job_id: str, result: object, form: Format) -> tuple[NewJob, Message]:

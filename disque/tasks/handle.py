@@ -4,11 +4,12 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
-from disque.client import Ended, Result
+from disque.client import Ended, NewJob, Result
 from disque.client.values import Duration
 from disque.tasks.convert import ConvertError
 from disque.tasks.door import Door, finish
 from disque.tasks.errors import JobFailedError, MessageError, NotDoneError, ResultLostError, seconds
+from disque.tasks.message import Message
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -18,9 +19,32 @@ LOST: Final = frozenset({"gone", "unknown"})
 NOTHING_FOLLOWS: Final = "its chain ended here by Discard, or what came next is not known any more (it is for a day)"
 
 
+#: Seconds for which the key of a next job is kept.
+WINDOW_S: Final = 86_400
+
+
 def next_key(job_id: str) -> str:
     """The UNIQUE key of the job that comes after this one: however often a worker adds it, there is one."""
     return f"then:{job_id}"
+
+
+def stand_in(queue: str, job_id: str) -> NewJob:
+    """A job that takes the key of the one that would come after this one, so that no worker can add that any more.
+
+    It is cancelled at once. Should that fail, it is held back for nearly as long as it lives, and is a group of nobody.
+    One node is enough for it: where one is away, a chain can still be cancelled.
+    """
+    body = Message("disque:group", [[], 0], {}).encode("json")
+    return NewJob(
+        queue,
+        body,
+        delay=WINDOW_S - 60,
+        ttl=WINDOW_S,
+        retain=WINDOW_S,
+        replicate=1,
+        unique=next_key(job_id),
+        window=WINDOW_S,
+    )
 
 
 def check(job_id: str, ended: Ended | None) -> Ended:
@@ -51,7 +75,7 @@ class Home(Protocol):
 class AnyJob(Generic[R_co]):
     """What both kinds have. Equal if the IDs are."""
 
-    __slots__ = ("_home", "_next_queues", "_value_of", "id", "queue", "task")
+    __slots__ = ("_ended", "_home", "_next_queues", "_value_of", "id", "queue", "task")
 
     def __init__(
         self,
@@ -65,6 +89,7 @@ class AnyJob(Generic[R_co]):
         self._home = home
         self._value_of = value
         self._next_queues = next_queues
+        self._ended: frozenset[str] = frozenset()
         self.id = job_id
         self.task = task
         self.queue = queue
@@ -90,16 +115,29 @@ class AnyJob(Generic[R_co]):
         return self._value(job_id, await end_of(job_id))
 
     async def _cancel(self, door: Door) -> bool:
-        """End it, and what has come after it: a worker adds that before the job itself is done."""
+        """End it, and what has come after it: a worker adds that before the job itself is done.
+
+        It may be about to add it just now. Of a job that was ended here, the key of the next one is taken, so whoever
+        comes first adds the only one. What a call has ended that then failed, the next one knows.
+        """
         job_id = self.id
-        ended = await door.cancel(job_id)
+        ended = await self._end(door, job_id)
         for queue in self._next_queues:
-            following = await door.find(queue, next_key(job_id))
+            if job_id in self._ended:
+                following: str | None = await door.add(stand_in(queue, job_id))
+            else:
+                following = await door.find(queue, next_key(job_id))
             if following is None:
                 break
             job_id = following
-            ended += await door.cancel(job_id)
-        return ended > 0
+            ended |= await self._end(door, job_id)
+        return ended
+
+    async def _end(self, door: Door, job_id: str) -> bool:
+        ended = await door.cancel(job_id) > 0
+        if ended:
+            self._ended |= {job_id}
+        return ended
 
     def _value(self, job_id: str, ended: Ended | None) -> R_co:
         done = check(job_id, ended)
@@ -144,12 +182,16 @@ class Job(AnyJob[R_co]):
         """End it, whatever its state. A worker that runs it is told, and its function is cancelled.
 
         Of a chain, the job that runs or waits now is ended, and nothing comes after it. Of a group, the members run on:
-        nothing comes after them. Gives whether anything was left to be ended.
+        nothing comes after them. Gives whether anything was left to be ended. When this raises DisqueError, the job may
+        have ended, and what comes after it may come: call it again, on this handle.
         """
         return await self._cancel(self._home.door())
 
     async def next_id(self) -> str | None:
-        """The ID of the job that came after this one by `then`; None if it has not come to that. Known for a day."""
+        """The ID of the job that came after this one by `then`; None if it has not come to that. Known for a day.
+
+        Of a chain that was cancelled it may be a job that only takes the place of the next one, and is cancelled, too.
+        """
         if not self._next_queues:
             return None
         return await self._home.door().find(self._next_queues[0], next_key(self.id))

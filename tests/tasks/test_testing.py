@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
-from disque.client import Ended
+from disque.client import Ended, NewJob, UnavailableError
 from disque.client.values import Duration
 from disque.tasks import (
     App,
     Dead,
     Depends,
     Discard,
+    Event,
+    Go,
+    Job,
     JobFailedError,
     NotDoneError,
     ResultLostError,
@@ -22,6 +25,7 @@ from disque.tasks import (
     current,
     exponential,
 )
+from disque.tasks.handle import next_key
 from disque.tasks.memory import Memory
 
 
@@ -260,6 +264,92 @@ def test_cancel_ends_what_runs_now_of_a_chain(after_s: int) -> None:
             assert not await job.cancel()
             await t.advance(30)
             assert ran == before
+
+    play(scene())
+
+
+@pytest.mark.parametrize("adding", ["b", "c"])
+@pytest.mark.parametrize("kind", ["chain", "group"])
+def test_nothing_comes_after_what_is_cancelled_while_the_next_job_is_being_added(kind: str, adding: str) -> None:
+    app = App()
+    ran: list[str] = []
+    handles: list[Job[str]] = []
+    said: list[bool] = []
+
+    @app.task(retain=60)
+    def step(_before: object, name: str) -> str:
+        ran.append(name)
+        return name
+
+    @app.middleware
+    async def meanwhile(event: Event, go: Go) -> Any:
+        if event.phase == "enqueue" and event.args[-1] == adding:
+            said.append(await handles[0].cancel())
+        return await go()
+
+    async def scene() -> None:
+        async with app.testing() as t:
+            first = step.bind(None, "a")
+            if kind == "chain":
+                handles.append(await first.then(step, "b").then(step, "c").enqueue())
+            else:
+                handles.append(await app.group([first]).then(step, "b").then(step, "c").enqueue())
+            await t.run()
+            await t.advance(60)
+            assert said == [True]
+            assert ran == ["a", "b"][: 1 + (adding == "c")]
+            assert t.jobs() == t.dead() == []
+            with pytest.raises(JobFailedError, match="is cancelled"):
+                await handles[0].result()
+            assert not await handles[0].cancel()
+
+    play(scene())
+
+
+def test_a_cancel_that_could_not_keep_the_next_job_away_can_be_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = App()
+    ran: list[str] = []
+
+    @app.task
+    def step(name: str) -> None:
+        ran.append(name)
+
+    async def scene() -> None:
+        async with app.testing() as t:
+
+            async def away(_job: NewJob) -> str:
+                raise UnavailableError("no node could be used")
+
+            job = await step.bind("a").then_run(step.bind("b")).enqueue()
+            held = t.memory.take()
+            assert held is not None
+            with monkeypatch.context() as patched:
+                patched.setattr(t.memory, "add", away)
+                with pytest.raises(UnavailableError):
+                    await job.cancel()
+            assert await job.cancel()
+            assert not await job.cancel()
+            assert await t.memory.add(NewJob("default", b"", unique=next_key(job.id))) == await job.next_id()
+            await t.run()
+            assert ran == []
+
+    play(scene())
+
+
+def test_a_chain_that_has_ended_already_is_not_cut() -> None:
+    """Nor is one whose job no node knows that can be reached: it may be back."""
+    app = App()
+
+    @app.task
+    def step() -> None:
+        raise Discard
+
+    async def scene() -> None:
+        async with app.testing() as t:
+            job = await step.bind().then_run(step.bind()).enqueue()
+            await t.run()
+            assert not await job.cancel()
+            assert await job.next_id() is None
 
     play(scene())
 
