@@ -1,5 +1,6 @@
 """The configuration of a client: addresses of nodes, credentials, time limits. Picklable and hashable."""
 
+import re
 from dataclasses import dataclass, field, fields
 from typing import Final, Self
 
@@ -8,6 +9,8 @@ from disque.client import url as urls
 Address = tuple[str, int]
 
 ORDERS: Final = ("random", "given")
+#: What nodes take as the name of a client: with another one they refuse each connection.
+CLIENT_NAME: Final = re.compile(r"[!-~]{0,1024}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +107,8 @@ class Config:
             return f"protocol must be 2 or 3, not {self.protocol}"
         if self.order not in ORDERS:
             return f"order must be one of {', '.join(ORDERS)}, not {self.order!r}"
+        if self.client_name is not None and not CLIENT_NAME.fullmatch(self.client_name):
+            return f"client_name must be up to 1024 characters of ASCII without spaces, not {self.client_name!r}"
         if not self.tls and (self.ca or self.cert or self.key):
             return "ca, cert and key need TLS: disques://, or tls=True"
         return ""

@@ -63,6 +63,8 @@ AGAIN_S: Final = 0.5
 CANCEL_S: Final = 5.0
 #: What became of jobs is told for so long at the end.
 FLUSH_S: Final = 10.0
+#: Characters of the names of app and host in what a worker calls itself.
+NAME_MOST: Final = 200
 #: Errors that no other node would mend, so that a worker that has just begun says so and ends.
 HOPELESS: Final = (NoAuthError, WrongPassError, CommandError)
 
@@ -556,6 +558,10 @@ def label(outcome: Outcome) -> str:
 
 
 def client_name(app: str) -> str:
-    """How a worker calls itself in CLIENT LIST: no spaces."""
-    plain = "".join(one if one.isalnum() or one in "-_." else "_" for one in app)
-    return f"worker:{plain}:{socket.gethostname()}:{os.getpid()}"
+    """How a worker calls itself in CLIENT LIST: nodes take ASCII without spaces, and no long names."""
+    return f"worker:{plain(app)}:{plain(socket.gethostname())}:{os.getpid()}"
+
+
+def plain(name: str) -> str:
+    """A name as a part of that."""
+    return "".join(one if one.isascii() and (one.isalnum() or one in "-_.") else "_" for one in name[:NAME_MOST])

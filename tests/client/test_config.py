@@ -54,6 +54,9 @@ def test_lists_will_do() -> None:
         ({"protocol": 4}, "protocol must be 2 or 3"),
         ({"order": "alphabetical"}, "order must be one of random, given"),
         ({"ca": "x"}, "need TLS"),
+        ({"client_name": "größe"}, "client_name must be up to 1024 characters of ASCII without spaces, not 'größe'"),
+        ({"client_name": "my shop"}, "client_name must be"),
+        ({"client_name": "x" * 1025}, "client_name must be"),
     ],
 )
 def test_nonsense_is_refused(options: dict[str, Any], says: str) -> None:
@@ -62,6 +65,7 @@ def test_nonsense_is_refused(options: dict[str, Any], says: str) -> None:
 
 
 def test_nonsense_in_a_url_is_refused() -> None:
-    for query, says in (("attempts=0", "attempts"), ("protocol=9", "protocol"), ("nodes=x", "unknown option 'nodes'")):
+    for query, says in (("attempts=0", "attempts"), ("protocol=9", "protocol"), ("nodes=x", "unknown option 'nodes'"),
+                        ("client_name=gr%C3%B6%C3%9Fe", "client_name")):  # fmt: skip
         with pytest.raises(ValueError, match=f"Invalid URL: .*{says}"):
             Config.from_url(f"disque://a?{query}")

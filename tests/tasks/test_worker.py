@@ -15,6 +15,7 @@ from disque.client import AsyncDisque, CommandError, Config, DisqueError, Unavai
 from disque.tasks import App, Cancelled, Dead, Discard, JobFailedError, ResultLostError, Retry, Snooze, current
 from disque.tasks.execute import Execution, begin, read
 from disque.tasks.held import Held
+from disque.tasks.inspector import WORKER
 from disque.tasks.threads import Threads
 from disque.tasks.worker import Settings, Worker, client_name
 from tests.client.served import Served
@@ -732,4 +733,8 @@ def test_a_paused_queue_is_waited_for(shop: Shop) -> None:
 
 def test_how_a_worker_calls_itself() -> None:
     assert client_name("my shop").startswith("worker:my_shop:")
+    for odd in ("größe", "店:1", "a\x7fb\n", "long" * 1000):
+        assert WORKER.fullmatch(client_name(odd))
+        assert Config(client_name=client_name(odd))
+    assert client_name("größe").startswith("worker:gr__e:")
     assert Settings().queues is None
