@@ -17,7 +17,7 @@ from disque.client.terms import backoff_word, moment_s
 from disque.client.values import Duration, Name, ttl_beyond
 from disque.tasks.convert import plain
 from disque.tasks.errors import seconds
-from disque.tasks.message import dump, is_time
+from disque.tasks.message import TIME_MOST, dump, is_time
 
 #: A job lives for so long from when it may begin unless something else is said.
 TTL_S: Final = 30 * 86_400
@@ -53,7 +53,7 @@ class Options:
     - ``delay``, ``at``: when they may begin.
     - ``tries``: how often they are tried before they are dead letters (0: without end), ``backoff``: how long a failure
       holds them back, ``deadletter``: the queue where they end up ("": nowhere).
-    - ``timeout``: for how long a call may run (0: without end). ``deadline``: when it must be done.
+    - ``timeout``: for how long a call may run (0 or inf: without end). ``deadline``: when it must be done.
     - ``retain``: for how long the end and the result are kept; without it, no result is sent.
     - ``unique``: a text with the arguments by name, such as "{user_id}", or True for all arguments: while a job with
       the same key lives, or for ``unique_for`` after it was added, no second one is added.
@@ -100,6 +100,13 @@ class Options:
         if not is_time(deadline_s):
             raise ValueError(f"deadline is no time: {self.deadline}")
         return deadline_s
+
+    def timeout_s(self) -> float | None:
+        """For how long a call may run; 0 is without end, and so is what is longer than anybody can reckon with."""
+        if self.timeout is None:
+            return None
+        timeout_s = seconds(self.timeout, "timeout")
+        return timeout_s if timeout_s <= TIME_MOST else 0.0
 
     def delay_s(self) -> float:
         """How far from now the job may begin."""

@@ -100,7 +100,7 @@ class Task(Call[P, R]):
         self.limit = limit
         self.is_async = inspect.iscoroutinefunction(function)
         #: For how long a call may run.
-        self.timeout_s = None if self.options.timeout is None else seconds(self.options.timeout, "timeout")
+        self.timeout_s = self.options.timeout_s()
         self.shape = Shape(function, name, app.format)
         self.plan = Plan(function)
         self.__doc__ = function.__doc__
@@ -120,8 +120,7 @@ class Task(Call[P, R]):
     def message(self, bound: "Bound[Any]", then: list[dict[str, Any]] | None) -> Message:
         """What a worker reads."""
         options = bound.options
-        timeout = options.timeout if options.timeout is not None else None
-        own = None if timeout is None or timeout == self.options.timeout else seconds(timeout, "timeout")
+        own = None if options.timeout == self.options.timeout else options.timeout_s()
         kept = options.keeps()
         return Message(self.name, list(bound.args), dict(bound.kwargs), own, options.deadline_s(), kept, then)
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from disque.tasks import EncodeError, Options, exponential
+from disque.tasks import App, EncodeError, Options, exponential
+from disque.tasks.message import Message, decode
 from disque.tasks.options import KEY_BYTES, TTL_S, key_of
+from disque.tasks.task import Bound
 from tests.conftest import ROOT
 
 
@@ -46,6 +48,31 @@ def test_a_time_far_away_lives_long_enough() -> None:
     ttl = Options(at=at).job("q", b"", 60, None).ttl
     assert isinstance(ttl, float)
     assert ttl / 2 - 90 * 86400 >= TTL_S / 2 - 1, "then a worker may still hold it"
+
+
+@pytest.mark.parametrize("forever", [math.inf, 1e300])
+def test_a_timeout_that_never_comes_is_without_end(forever: float) -> None:
+    """No worker takes a message with such a number: each of these calls was a dead letter."""
+    app = App()
+
+    @app.task
+    def short() -> None: ...
+
+    @app.task(timeout=forever)
+    def long() -> None: ...
+
+    call = short.using(timeout=forever).bind()
+    assert sent(call).timeout == 0
+    [link] = sent(short.bind().then_run(call)).then or []
+    assert link["call"]["timeout"] == 0
+    assert (sent(long.bind()).timeout, long.timeout_s) == (None, 0)
+    assert sent(long.using(timeout=5).bind()).timeout == 5
+
+
+def sent(call: Bound[None]) -> Message:
+    body = call.job().body
+    assert isinstance(body, bytes)
+    return decode(body)
 
 
 @pytest.mark.parametrize(
