@@ -82,6 +82,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.backoff is not None:
             object.__setattr__(self, "backoff", backoff_word(self.backoff).decode())
+        if not isinstance(self.unique, str | bool | None):
+            raise TypeError(f"unique must be a text, True or False, not {self.unique!r}")
         if self.at is not None and self.delay is not None:
             raise ValueError("at and delay cannot be used together")
 

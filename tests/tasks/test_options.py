@@ -75,6 +75,12 @@ def sent(call: Bound[None]) -> Message:
     return decode(body)
 
 
+def test_unique_that_is_no_rule() -> None:
+    wrong: Any = 1
+    with pytest.raises(TypeError, match="unique must be a text, True or False, not 1"):
+        Options(unique=wrong)
+
+
 @pytest.mark.parametrize(
     ("rule", "key"),
     [
