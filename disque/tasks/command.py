@@ -108,10 +108,12 @@ def port(text: str) -> int:
 
 
 def queues(text: str) -> dict[str, int]:
-    """Names of queues with weights: "mail:3,default:1"."""
+    """Names of queues with weights: "mail:3,default:1". A name may have colons, but none ends like a wrong weight."""
     found: dict[str, int] = {}
     for part in text.split(","):
         name, colon, weight = part.rpartition(":")
+        if colon and weight[:1] in {"-", "+"} and weight[1:].isdigit():
+            raise argparse.ArgumentTypeError(f"{part!r}: a weight is a whole number from 1, such as mail:3")
         if not colon or not weight.isdigit():
             name, weight = part, "1"
         if not name or int(weight) < 1:

@@ -20,6 +20,10 @@ def test_queues_with_colons_in_their_names() -> None:
     for wrong in ("", "a:0", "a,,b"):
         with pytest.raises(argparse.ArgumentTypeError, match="is no queue with a weight"):
             queues(wrong)
+    for wrong in ("mail:-1", "mail:+2", "a,orders:dead:-3"):
+        with pytest.raises(argparse.ArgumentTypeError, match="a weight is a whole number from 1"):
+            queues(wrong)
+    assert queues("mail:x,orders:dead,gpt:3.5,a:-b") == {"mail:x": 1, "orders:dead": 1, "gpt:3.5": 1, "a:-b": 1}
 
 
 def test_the_command_of_one_process_of_several() -> None:
