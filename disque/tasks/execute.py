@@ -36,6 +36,8 @@ FOR_GOOD: Final = (CommandError, NoPermError)
 DONE: Final = Done()
 
 Add = Callable[[NewJob], Awaitable[str]]
+#: Hears of a job whose next one could not be added.
+Late = Callable[[str], None]
 
 
 class Cpu(Protocol):
@@ -97,13 +99,19 @@ def limit(run: Run, timeout_s: float | None, now_s: float) -> None:
 
 
 class Execution:
-    """Calls functions. ``add`` adds the next jobs of chains. Without ``threads`` plain functions run right here."""
+    """Calls functions. ``add`` adds the next jobs of chains. Without ``threads`` plain functions run right here.
 
-    def __init__(self, app: Registry, threads: Threads | None, cpu: Cpu | None, add: Add) -> None:
+    ``late`` hears of each job whose next one could not be added: nobody may want it any more.
+    """
+
+    def __init__(
+        self, app: Registry, threads: Threads | None, cpu: Cpu | None, add: Add, late: Late = lambda _: None
+    ) -> None:
         self.app = app
         self.threads = threads
         self.cpu = cpu
         self.add = add
+        self.late = late
         self._pid = os.getpid()
 
     async def run(self, run: Run) -> Outcome:
@@ -172,29 +180,29 @@ class Execution:
                 if message is not None and message.result and value is not None and result is None:
                     result = dump_result(value, self.app.format)
                 if message is not None and message.then:
-                    await self._follow(*following(message.then, held.id, value, self.app.format))
+                    await self._follow(held.id, *following(message.then, held.id, value, self.app.format))
         except (EncodeError, MessageError) as error:
             return Back(f"the function has ended, but {type(error).__name__}: {error}", dead=True)
         except FOR_GOOD as error:
             return Back(f"the function has ended, but the next job was refused: {error}", dead=True)
         return Done(result)
 
-    async def _follow(self, job: NewJob, call: Message) -> None:
+    async def _follow(self, before: str, job: NewJob, call: Message) -> None:
         """Add the next job of a chain, through the middleware. Raises what no other attempt would mend."""
         layers = self.app.layers()
         if not layers:
-            await self._add(job)
+            await self._add(before, job)
             return
         headers = {text_of(name): text_of(value) for name, value in (job.headers or {}).items()}
         event = Event("enqueue", call.task, text_of(job.queue), list(call.args), dict(call.kwargs), headers)
 
         async def last() -> str:
             said = dict[Name, Name](event.headers.items())
-            return await self._add(job._replace(headers=said or None))
+            return await self._add(before, job._replace(headers=said or None))
 
         await enqueue(layers, event, last)
 
-    async def _add(self, job: NewJob) -> str:
+    async def _add(self, before: str, job: NewJob) -> str:
         """Add a job, as often as that takes."""
         while True:
             try:
@@ -203,6 +211,7 @@ class Execution:
                 raise
             except DisqueError as error:
                 LOG.warning("the next job of a chain, %s, cannot be added now: %s", job.unique, error)
+                self.late(before)
                 await asyncio.sleep(AGAIN_S)
 
     def _failed(self, run: Run, error: BaseException) -> Outcome:

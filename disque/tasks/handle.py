@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
-from disque.client import Ended, NewJob, Result
+from disque.client import Ended, NewJob, NoReplError, Result
 from disque.client.values import Duration
 from disque.tasks.convert import ConvertError
 from disque.tasks.door import Door, finish
@@ -21,6 +22,8 @@ NOTHING_FOLLOWS: Final = "its chain ended here by Discard, or what came next is 
 
 #: Seconds for which the key of a next job is kept.
 WINDOW_S: Final = 86_400
+#: How often `cancel` tries to take such a key.
+ADDS_MOST: Final = 4
 
 
 def next_key(job_id: str) -> str:
@@ -45,6 +48,14 @@ def stand_in(queue: str, job_id: str) -> NewJob:
         unique=next_key(job_id),
         window=WINDOW_S,
     )
+
+
+async def added(door: Door, job: NewJob) -> str:
+    """Add it, again if its key is kept by a job that a worker cannot add now: between two tries of that it is free."""
+    for _ in range(ADDS_MOST - 1):
+        with suppress(NoReplError):
+            return await door.add(job)
+    return await door.add(job)
 
 
 def check(job_id: str, ended: Ended | None) -> Ended:
@@ -124,7 +135,7 @@ class AnyJob(Generic[R_co]):
         ended = await self._end(door, job_id)
         for queue in self._next_queues:
             if job_id in self._ended:
-                following: str | None = await door.add(stand_in(queue, job_id))
+                following: str | None = await added(door, stand_in(queue, job_id))
             else:
                 following = await door.find(queue, next_key(job_id))
             if following is None:

@@ -67,6 +67,11 @@ class Leases:
             held.progress = None
             self._client_task(held, text)
 
+    def ask(self, job_id: str) -> None:
+        """Renew the lease of one job now: whether somebody has cancelled it is heard at once."""
+        for held in [one for one in self._held() if one.id == job_id]:
+            self._client_task(held, None)
+
     def _client_task(self, held: Held, text: str | None) -> None:
         task = asyncio.get_running_loop().create_task(self._say(held, text))
         TALKING.add(task)

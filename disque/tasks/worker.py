@@ -141,7 +141,7 @@ class Worker:
         self.leases = Leases(self.client, self.app.lease_s, self.held, self._lost, self._cancelled, self.clock)
         cpu = self._cpu_pool()
         threads = Threads(self.settings.concurrency)
-        self.execution = Execution(self.app, threads, cpu, self._add)
+        self.execution = Execution(self.app, threads, cpu, self._add, self.leases.ask)
         self._beginning = asyncio.current_task()
         try:
             if self.settings.health is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from disque.client import Ended, NewJob, UnavailableError
+from disque.client import Ended, NewJob, NoReplError, UnavailableError
 from disque.client.values import Duration
 from disque.tasks import (
     App,
@@ -332,6 +332,31 @@ def test_a_cancel_that_could_not_keep_the_next_job_away_can_be_called_again(monk
             assert await t.memory.add(NewJob("default", b"", unique=next_key(job.id))) == await job.next_id()
             await t.run()
             assert ran == []
+
+    play(scene())
+
+
+def test_a_key_that_is_kept_by_a_job_that_cannot_be_added_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = App()
+    asked: list[NewJob] = []
+
+    @app.task
+    def step() -> None: ...
+
+    async def scene() -> None:
+        async with app.testing() as t:
+            add = t.memory.add
+
+            async def kept(job: NewJob) -> str:
+                asked.append(job)
+                if len(asked) < 3:
+                    raise NoReplError("NOREPL")
+                return await add(job)
+
+            job = await step.bind().then_run(step.bind()).enqueue()
+            monkeypatch.setattr(t.memory, "add", kept)
+            assert await job.cancel()
+            assert [one.unique for one in asked] == [next_key(job.id)] * 3
 
     play(scene())
 

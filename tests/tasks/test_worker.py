@@ -11,7 +11,16 @@ from typing import Any
 
 import pytest
 
-from disque.client import AsyncDisque, CommandError, Config, DisqueError, UnavailableError, WrongPassError
+from disque.client import (
+    AsyncDisque,
+    CommandError,
+    Config,
+    DisqueError,
+    NewJob,
+    NoReplError,
+    UnavailableError,
+    WrongPassError,
+)
 from disque.tasks import App, Cancelled, Dead, Discard, JobFailedError, ResultLostError, Retry, Snooze, current
 from disque.tasks.execute import Execution, begin, read
 from disque.tasks.held import Held
@@ -195,6 +204,30 @@ def test_cancel_reaches_the_function(shop: Shop) -> None:
             await shop.until(lambda: len(log) == 2)
             await shop.until(lambda: worker.metrics.ended["slow", "gone"])
 
+    play(scene())
+
+
+def test_a_cancel_reaches_a_worker_that_cannot_add_the_next_job(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long before it renews the lease: what it tries to add keeps the key that the one who cancels wants."""
+    app = shop.again(lease=3600)
+    tried: list[NewJob] = []
+
+    @app.task
+    async def step() -> None: ...
+
+    async def away(_worker: Worker, job: NewJob) -> str:
+        tried.append(job)
+        raise NoReplError("NOREPL")
+
+    async def scene() -> None:
+        async with app, shop.working(app) as worker:
+            job = await step.bind().then_run(step.bind()).enqueue()
+            await shop.until(lambda: tried)
+            assert await job.cancel()
+            await shop.until(lambda: worker.metrics.ended["step", "gone"])
+
+    monkeypatch.setattr(Worker, "_add", away)
+    monkeypatch.setattr("disque.tasks.execute.AGAIN_S", 0.01)
     play(scene())
 
 
