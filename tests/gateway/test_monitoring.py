@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -112,6 +113,33 @@ def test_the_dashboard_has_nothing_that_grafanas_schema_does_not_know() -> None:
 def test_prometheus_reads_the_alerts() -> None:
     command = [path_of("promtool"), "check", "rules", "--lint=all", "--lint-fatal", str(ROOT / "conf" / "alerts.yaml")]
     said = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stdout + said.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("leaving", "reachable", "told"), [(0, 2, 0), (1, 1, 0), (1, 0, 1), (0, 1, 1)])
+def test_a_node_that_leaves_is_no_alarm_at_the_others(leaving: int, reachable: int, told: int, tmp_path: Path) -> None:
+    """A node does not count as reachable while it leaves, though it answers."""
+    samples = {
+        'disque_cluster_known_nodes{node="a"}': 3,
+        'disque_cluster_reachable_nodes{node="a"}': reachable,
+        'disque_cluster_leaving{node="a"}': 0,
+        'disque_cluster_leaving{node="b"}': leaving,
+    }
+    alarm = {
+        "exp_labels": {"node": "a", "severity": "warning"},
+        "exp_annotations": {"summary": "a does not reach all other nodes"},
+    }
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": f"{value}x5"} for name, value in samples.items()],
+        "alert_rule_test": [{"eval_time": "4m", "alertname": "DisqueNodesApart", "exp_alerts": [alarm] * told}],
+    }
+    case = tmp_path / "case.yaml"
+    case.write_text(yaml.safe_dump({"rule_files": [str(ROOT / "conf" / "alerts.yaml")], "tests": [test]}))
+    said = subprocess.run(
+        [path_of("promtool"), "test", "rules", str(case)], capture_output=True, text=True, check=False
+    )
     assert said.returncode == 0, said.stdout + said.stderr
 
 
