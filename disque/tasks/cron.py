@@ -61,7 +61,10 @@ class CronDecorator:
 async def say(client: AsyncDisque, app: str, planned: list[Planned]) -> None:
     """Say the schedules of an app to the cluster. Raises DisqueError."""
     for one in planned:
-        job = one.bound.job()._replace(unique=None, window=None)
+        job = one.bound.job()
+        if job.unique is not None:
+            LOG.warning("schedule %s: unique does not count for it, each tick adds a job", one.name)
+            job = job._replace(unique=None, window=None)
         await client.set_schedule(one.name, one.spec, job, tz=one.tz, catchup=one.catchup)
     if not planned:
         return

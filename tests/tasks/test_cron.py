@@ -54,6 +54,26 @@ def test_a_worker_says_the_schedules_and_the_servers_fire_them(shop: Shop, caplo
     assert len(set(ticks)) == len(ticks)
 
 
+def test_unique_does_not_count_for_a_schedule_and_the_worker_says_so(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = shop.again(name=shop.queue)
+    app.cron("0 9 * * *", name="once")(app.task(name="once", unique=True)(lambda: None))
+    app.cron("0 9 * * *", name="always")(lambda: None)
+
+    async def scene() -> None:
+        async with AsyncDisque(shop.config) as client:
+            with caplog.at_level(logging.WARNING, "disque.tasks"):
+                async with shop.working(app):
+                    pass
+            for name in ("once", "always"):
+                assert await client.delete_schedule(f"{app.name}:{name}")
+
+    asyncio.run(scene())
+    assert f"schedule {app.name}:once: unique does not count for it" in caplog.text
+    assert f"schedule {app.name}:always" not in caplog.text
+
+
 def test_a_spec_that_is_none_ends_the_worker(shop: Shop) -> None:
     app = shop.again()
     app.cron("sometimes", name="x")(lambda: None)
