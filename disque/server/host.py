@@ -139,7 +139,9 @@ class ServerHost:
 
     def save_cluster(self) -> None:
         """Write nodes.conf. Raises HostRefusedError."""
-        self._server().save_nodes()
+        server = self._server()
+        server.save_nodes()
+        server.persistence.id_taken()
 
     def shutdown(self, session: Session, *, rewrite: bool) -> None:
         """Stop cleanly after this turn of the loop; the session is answered only if that fails."""

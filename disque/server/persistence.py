@@ -73,6 +73,8 @@ class Persistence:
         #: The last record of the last pass, as the journal counts them.
         self._pass_end = 0
         self._retired_upto = 0
+        #: The ID of this node that the segment names.
+        self._named = b""
         #: How many records the journal had when that was looked at last, and since when.
         self._quiet = (-1, 0)
         self.pump.look_at_health = self.look_at_health
@@ -350,19 +352,33 @@ class Persistence:
         if writer is None:
             return
         policy = self.node.config.text("appendfsync")
-        self.pump.write_journal(self.pump.clock.now_ms())
-        before = writer.segment
-        self.node.segment = writer.switch()
-        begun = self.node.segment != before
+        begun = self._begin_segment(writer)
         if not begun or (not writer.sync() and policy != "always"):
             raise HostRefusedError("ERR The journal cannot be written now, so appendfsync stays as it is")
         writer.policy = policy
         self.pump.release()
 
+    def id_taken(self) -> None:
+        """CLUSTER RESET: a new segment says who this node is now, or the next start takes the files for another's.
+
+        If the disk refuses, nothing is lost: the next start only warns.
+        """
+        writer = self.journal
+        if writer is not None and self._named != self.node.node_id:
+            self._begin_segment(writer)
+
+    def _begin_segment(self, writer: Journal) -> bool:
+        """End this segment with what there is; whether there is a new one."""
+        self.pump.write_journal(self.pump.clock.now_ms())
+        before = writer.segment
+        self.node.segment = writer.switch()
+        return self.node.segment != before
+
     # -- what the journal asks of its owner ------------------------------------------------------------------------
 
     def journal_head(self) -> bytes:
         """Give the first payload of a segment."""
+        self._named = self.node.node_id
         policy = self.node.config.text("appendfsync")
         return codec.head(self.node, self.boot_id, policy, self.pump.clock.now_ms())
 

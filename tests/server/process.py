@@ -65,6 +65,7 @@ class Process:
         self.machine = machine
         self.log = Lines()
         self.node = make_node(machine.now_ms, seed=machine.starts)
+        self.entropy = self.node.host.entropy
         self.node.host = cast(Host, self)
         passes_by = options.pop("passes_by", "") == "yes"  # as a start does with appendonly no
         wanted = {"appendonly": "yes", "dir": str(machine.folder), "aof-segment-size": "64kb"}
@@ -110,6 +111,10 @@ class Process:
             self.persistence.switch_on() if on else self.persistence.switch_off()
         elif name == "appendfsync":
             self.persistence.policy_changed()
+
+    def save_cluster(self) -> None:
+        """What the host does about the journal when the node was reset."""
+        self.persistence.id_taken()
 
     def turn(self, times: int = 1) -> None:
         """Turns of the loop: all that is ready, and all that runs beside it, happens."""

@@ -119,6 +119,7 @@ def test_what_the_core_asks_for_reaches_the_server() -> None:
         "configure",
         "rewrite_config_soon",
         "save_nodes",
+        "id_taken",
         "reload_soon",
         "restart_soon",
     ]

@@ -11,7 +11,7 @@ from disque.core.dedup.keys import digest_of
 from disque.core.jobs import sessions
 from disque.core.replication import acks
 from disque.server.disk import Disk
-from disque.server.segments import JournalError
+from disque.server.segments import JournalError, Row
 from tests.core.support import UNKNOWN_ID
 from tests.server.process import NAME, Machine, Process
 from tests.support.keys import keys
@@ -267,6 +267,19 @@ class TestSwitching:
         process.kill()
         machine.boot = "boot 3"
         assert not machine.start().known()
+
+    def test_after_a_reset_the_journal_is_that_of_the_new_id(self, machine: Machine) -> None:
+        process = machine.start()
+        process.add(b"old")
+        process.say(b"CLUSTER", b"RESET", b"SOFT")
+        assert len(machine.files) == 1, "it has its ID still"
+        assert process.say(b"CLUSTER", b"RESET", b"HARD") == b"+OK\r\n"
+        kept = process.add(b"kept")
+        process.kill()
+        assert Row(str(machine.folder), NAME).previous_writer == process.node.node_id
+        process = machine.start()
+        assert process.known() == {kept}
+        process.kill()
 
     def test_reading_it_again_finds_what_a_crash_would_leave(self, machine: Machine) -> None:
         process = machine.start()
