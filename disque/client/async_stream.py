@@ -129,6 +129,9 @@ class AsyncFetcher:
                     self._came.clear()
                     await self._came.wait()
         job = shelf.next()
+        if job is None and shelf.ended:
+            await self._finish()  # it may receive something yet, in spite of a stop
+            job = shelf.next()
         if job is not None:
             if shelf.wanted():
                 self._wanted.set()
@@ -148,7 +151,7 @@ class AsyncFetcher:
         return shelf.next()
 
     def stop(self) -> None:
-        """Hand out nothing more. Whoever waits gets nothing."""
+        """Fetch nothing more. Whoever waits gets only what cannot be given back."""
         self.shelf.stop()
         self._wanted.set()
         self._came.set()
@@ -157,10 +160,14 @@ class AsyncFetcher:
     async def close(self) -> list[AsyncJob]:
         """End the task: what was not handed out. It must be seen through, also when somebody has cancelled the task."""
         self.stop()
+        await self._finish()
+        self._task = None
+        return self.shelf.rest()
+
+    async def _finish(self) -> None:
+        """Wait for the end of the task."""
         if self._task is not None:
             await asyncio.wait([self._task])
-            self._task = None
-        return self.shelf.rest()
 
     async def _run(self) -> None:
         shelf = self.shelf
@@ -224,7 +231,7 @@ class AsyncJobs:
         return job
 
     def stop(self) -> None:
-        """Let the iteration end after the job at hand: for ``loop.add_signal_handler``, or another task."""
+        """The same as `stream.Jobs.stop`: for ``loop.add_signal_handler``, or another task."""
         self._fetcher.stop()
 
     async def aclose(self) -> None:

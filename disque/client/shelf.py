@@ -6,9 +6,18 @@ round trip, however slow the consumer is, and a fast consumer pays little for ea
 """
 
 from collections import deque
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
-J = TypeVar("J")
+from disque.client.values import comes_again
+
+
+class Identified(Protocol):
+    """A job, of which only the ID counts here."""
+
+    id: str
+
+
+J = TypeVar("J", bound=Identified)
 
 #: Jobs that are kept ready, unless said otherwise.
 PREFETCH: Final = 64
@@ -32,12 +41,21 @@ class Shelf(Generic[J]):
         self.error: BaseException | None = None
 
     def stop(self) -> None:
-        """Fetch nothing more, and hand out nothing of what is there."""
+        """Fetch nothing more, and of what is there hand out only what cannot be given back."""
         self.ended = self.stopped = True
 
     def next(self) -> J | None:
-        """The next job to be handed out, or None."""
-        return self.ready.popleft() if self.ready and not self.stopped else None
+        """The next job to be handed out, or None.
+
+        After a stop these are the at-most-once jobs: a node takes none of them back, so nobody else would get them.
+        """
+        if not self.stopped:
+            return self.ready.popleft() if self.ready else None
+        for at, job in enumerate(self.ready):
+            if not comes_again(job.id):
+                del self.ready[at]
+                return job
+        return None
 
     def wanted(self) -> int:
         """How many jobs should be fetched now."""

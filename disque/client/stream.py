@@ -140,15 +140,17 @@ class Fetcher:
                         self._wanted.ring()
                     return job
                 if shelf.ended:
-                    error, shelf.error = shelf.error, None
                     break
             left_s = None if until_s is None else until_s - time.monotonic()
             if left_s is not None and left_s <= 0:
                 return None
             self._came.wait(left_s)
-        if error is not None:
+        finish(self._thread)  # it may receive something yet, in spite of a stop
+        job = shelf.next()
+        if job is None and shelf.error is not None:
+            error, shelf.error = shelf.error, None
             raise error
-        return None
+        return job
 
     def take_now(self, timeout_s: float | None) -> Job | None:
         """The next job without a thread: those that are asked for here are acknowledged one by one."""
@@ -160,7 +162,7 @@ class Fetcher:
         return shelf.next()
 
     def stop(self) -> None:
-        """Hand out nothing more. Whoever waits gets nothing."""
+        """Fetch nothing more. Whoever waits gets only what cannot be given back."""
         with self._lock:
             self.shelf.stop()
         self._came.ring()
@@ -208,8 +210,9 @@ class Jobs:
 
     It ends when nothing came for ``timeout`` (None: never), or after the job at hand when it was told to `stop`.
     Closing it, by `close`, as a context manager, or by leaving a ``for`` that alone knows it, gives back what was not
-    handed out, which does not count as a failure of these jobs (NACK NOCOUNT); at-most-once jobs cannot be given back,
-    so take these without prefetch. Raises UnavailableError when no node could be used. One thread may use it.
+    handed out, which does not count as a failure of these jobs (NACK NOCOUNT). At-most-once jobs cannot be given back:
+    after a `stop` those that were fetched are still handed out, and whoever closes it before loses them. So take these
+    with ``prefetch=0``, one at a time. Raises UnavailableError when no node could be used. One thread may use it.
     """
 
     def __init__(
@@ -249,7 +252,10 @@ class Jobs:
         return job
 
     def stop(self) -> None:
-        """Let the iteration end after the job at hand. For a signal handler, or another thread: it does not wait."""
+        """Let the iteration end after the job at hand, and at-most-once jobs that were fetched already.
+
+        For a signal handler, or another thread: it does not wait.
+        """
         # A handler interrupts the iteration anywhere, with any lock: another thread may wait for those.
         threading.Thread(target=self._fetcher.stop, name="disque-stop", daemon=True).start()
 

@@ -20,6 +20,8 @@ Value = str | bytes | bytearray | memoryview | int | float
 LONGEST: Final = 2**62
 #: No job lives longer, in seconds.
 TTL_MOST_S: Final = 2**32 - 1
+#: How the IDs of at-most-once jobs end: in an even hexadecimal digit.
+EVEN: Final = tuple("02468ace")
 
 
 def name_word(name: Name, what: str = "queue") -> bytes:
@@ -107,6 +109,11 @@ def scaled(duration: Duration, parts: int, what: str) -> int:
 def id_word(job_id: Name) -> bytes:
     """The ID of a job as a word; whether it is one is the server's to say."""
     return name_word(job_id, "job ID")
+
+
+def comes_again(job_id: str) -> bool:
+    """Whether a job with this ID is delivered at least once: an even last digit says at most once (RETRY 0)."""
+    return not job_id.endswith(EVEN)
 
 
 def id_words(ids: Iterable[Name]) -> list[bytes]:

@@ -47,8 +47,9 @@ def config(*nodes: Address, **options: Any) -> Config:
     return Config(nodes=nodes or (A,), **(words | options))
 
 
-def job_id(number: int) -> str:
-    return f"D-0123abcd-{number:024}-05a1"
+def job_id(number: int, *, once: bool = False) -> str:
+    """The ID of a job, with ``once`` of one that is delivered at most once."""
+    return f"D-0123abcd-{number:024}-05a{0 if once else 1}"
 
 
 def guarding(*away: str) -> "Answer":
@@ -63,9 +64,9 @@ def guarding(*away: str) -> "Answer":
     return answer
 
 
-def row(number: int, queue: bytes = b"q", body: bytes = b"body") -> list[object]:
+def row(number: int, queue: bytes = b"q", body: bytes = b"body", *, once: bool = False) -> list[object]:
     """A job as GETJOB gives it."""
-    return [queue, job_id(number).encode(), body, b"nacks", 0, b"additional-deliveries", 0]
+    return [queue, job_id(number, once=once).encode(), body, b"nacks", 0, b"additional-deliveries", 0]
 
 
 class FakeNodes:

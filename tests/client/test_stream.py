@@ -4,7 +4,7 @@ import inspect
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from itertools import count, islice
 from types import FrameType
 from typing import Any
@@ -35,11 +35,14 @@ from tests.client.fake import (
 
 
 class Stock:
-    """A node with so many jobs; afterwards consumers wait, or get ``then``."""
+    """A node with so many jobs, those of ``once`` at-most-once ones; afterwards consumers wait, or get ``then``."""
 
-    def __init__(self, jobs: int, then: object = WAIT) -> None:
+    def __init__(self, jobs: int, then: object = WAIT, once: Container[int] = ()) -> None:
         self.numbers = iter(range(jobs))
         self.then = then
+        self.once = once
+        #: Called when a consumer asks, before it gets anything.
+        self.asked: Callable[[], None] = lambda: None
         self.acked: list[bytes] = []
         self.nacked: list[bytes] = []
         #: Those of them that are not to be counted as failures.
@@ -48,7 +51,8 @@ class Stock:
     def __call__(self, _address: Address, words: Words) -> object:
         if words[0] == b"GETJOB":
             wanted = int(words[words.index(b"COUNT") + 1])
-            return [row(number) for number in islice(self.numbers, wanted)] or self.then
+            self.asked()
+            return [row(number, once=number in self.once) for number in islice(self.numbers, wanted)] or self.then
         told = {b"ACKJOB": self.acked, b"NACK": self.nacked}[words[0]]
         if words[-1] == b"NOCOUNT":
             words.pop()
@@ -153,6 +157,32 @@ def test_one_that_is_told_to_stop_ends_after_the_job_at_hand(make: MakeHands, pr
     assert stock.nacked or prefetch == 1
 
 
+@pytest.mark.parametrize("prefetch", [0, 10])
+def test_after_a_stop_at_most_once_jobs_are_handed_out_and_others_given_back(make: MakeHands, prefetch: int) -> None:
+    once = range(2, 100, 2)
+    stock = Stock(100, once=once)
+    hands = make(stock)
+    jobs = hands.client.jobs("q", prefetch=prefetch, count=5)
+    step = jobs.__anext__ if hasattr(jobs, "__anext__") else jobs.__next__
+    assert hands.wait(step()).id == job_id(0)
+    stop(jobs)
+    found = [job.id for job in rest(hands, jobs)]
+    fetched = range(1, next(stock.numbers))
+    assert len(fetched) >= 4
+    assert found == [job_id(number, once=True) for number in fetched if number in once]
+    assert stock.uncounted == stock.nacked == words(number for number in fetched if number not in once)
+
+
+@pytest.mark.parametrize("prefetch", [0, 5])
+def test_an_at_most_once_job_that_comes_when_it_is_stopped_is_handed_out(make: MakeHands, prefetch: int) -> None:
+    stock = Stock(1, once={0})
+    hands = make(stock)
+    jobs = hands.client.jobs("q", prefetch=prefetch)
+    stock.asked = lambda: stop(jobs)
+    assert [job.id for job in rest(hands, jobs)] == [job_id(0, once=True)]
+    assert stock.nacked == []
+
+
 @pytest.mark.parametrize("prefetch", [0, 5])
 def test_one_that_waits_for_jobs_can_be_told_to_stop(make: MakeHands, prefetch: int) -> None:
     hands = make(Stock(0))
@@ -175,6 +205,11 @@ def test_one_that_waits_for_jobs_can_be_told_to_stop(make: MakeHands, prefetch: 
 
 async def collect(jobs: Any) -> list[Any]:
     return [job async for job in jobs]
+
+
+def rest(hands: Hands, jobs: Any) -> list[Any]:
+    """What an iteration of either kind gives until its end."""
+    return list(hands.wait(collect(jobs)) if hasattr(jobs, "__anext__") else jobs)
 
 
 def stop(jobs: Any) -> None:

@@ -86,6 +86,11 @@ def test_one_id_is_not_several() -> None:
         values.id_words("D-abc")
 
 
+def test_the_last_digit_of_an_id_tells_whether_the_job_comes_again() -> None:
+    job_id = f"D-0123abcd-{'x' * 24}-05a"
+    assert [digit for digit in "0123456789abcdef" if values.comes_again(job_id + digit)] == list("13579bdf")
+
+
 def test_json_is_compact_utf8() -> None:
     assert values.json_body({"ä": [1, None]}) == '{"ä":[1,null]}'.encode()
     with pytest.raises(TypeError):
