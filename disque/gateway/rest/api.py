@@ -1,6 +1,7 @@
 """The REST API: finds the operation of a path, checks what comes, and says what is wrong as problem+json."""
 
 import json
+import math
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
 
@@ -124,7 +125,7 @@ class Rest:
                 raise bad("a body is expected")
             return
         try:
-            ask.body = json.loads(ask.raw, parse_constant=no_json)
+            ask.body = json.loads(ask.raw, parse_constant=no_json, parse_float=decimal)
         except (ValueError, RecursionError):
             raise bad("the body is no JSON") from None
         said = wrong(ask.body, operation.body)
@@ -136,6 +137,14 @@ class Rest:
 def no_json(name: str) -> object:
     """NaN and its like. Raises ValueError."""
     raise ValueError(name)
+
+
+def decimal(text: str) -> float:
+    """A number with a point or an exponent. Raises Problem for one that would be infinite: JSON cannot say that."""
+    found = float(text)
+    if math.isinf(found):
+        raise bad(f"the number {text[:100]} is out of range")
+    return found
 
 
 def query_of(request: Request, operation: Operation) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def shown_body(body: bytes | None) -> dict[str, str | None]:
 
 
 def meant_body(given: dict[str, Any]) -> bytes:
-    """The body that a request means. Raises Problem."""
+    """The body that a request means. Raises Problem, and UnicodeEncodeError for half of a surrogate pair."""
     if ("body" in given) == ("json" in given):
         raise bad("a job has either 'body' or 'json'")
     body: str = given.get("body", "")
@@ -94,7 +94,7 @@ def meant_body(given: dict[str, Any]) -> bytes:
             return base64.b64decode(body, validate=True)
         except ValueError:
             raise bad("'body' is no base64") from None
-    return body.encode("utf-8", "surrogatepass")
+    return body.encode()
 
 
 def seconds(ms: object) -> float | None:

@@ -76,6 +76,10 @@ class TestAdd:
             ([], "the body must be of type object"),
             (b"{", "the body is no JSON"),
             (b'{"body": NaN}', "the body is no JSON"),
+            (b'{"json": 1e400}', "the number 1e400 is out of range"),
+            (b'{"jobs": [{"json": {"a": [-1.5e999]}}]}', "the number -1.5e999 is out of range"),
+            (b'{"json": "a\\ud800b"}', "half of a surrogate pair"),
+            (b'{"body": "a\\ud800b"}', "half of a surrogate pair"),
             (b"", "a body is expected"),
         ],
     )
@@ -145,6 +149,9 @@ class TestEnds:
         assert api("POST", f"/jobs/{first}/ack", {"result": "fine"}) == {"count": 1}
         assert api("POST", f"/jobs/{second}/ack") == {"count": 1}
         assert api("GET", f"/jobs/{first}/result")["result"] == "fine"
+        wrong = {b'{"json":1e400}': "1e400 is out of range", b'{"result":"\\udfff"}': "half of a surrogate pair"}
+        for body, said in wrong.items():
+            assert said in api.refused("POST", f"/jobs/{first}/ack", body, content_type="application/json")
         assert "no node knows" in api.refused("GET", f"/jobs/D-{'0' * 8}-{'x' * 24}-05a1/result", status=404)
 
     def test_waiting_ends_with_the_job_or_the_time(self, api: Api) -> None:
