@@ -1,7 +1,9 @@
 """The connection between core and bus: messages from other nodes go to the core, and those of the core to other nodes.
 
 Ten times a second (`beat`), the core checks the other nodes, links are made and ended as the table of nodes says, and a
-node that knows no other introduces itself to those of `cluster-seeds`.
+node that knows no other introduces itself to those of `cluster-seeds`. One that has reached none of those that it knows
+for a node timeout looks for them there: all may have other addresses now. It does not introduce itself, and knows
+nobody else afterwards, so a node that was forgotten on request does not come back by this.
 
 A process that was suspended for long (SIGSTOP, a machine that slept) does not know what happened meanwhile: others may
 have marked it as failed and delivered its jobs. The news is in its sockets. So when half a node timeout has passed
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.bus import Bus
 from cluster.handshake import Identity
-from cluster.member import HANDSHAKE, MYSELF, default_bus_port
+from cluster.member import HANDSHAKE, MEET, MYSELF, Member, default_bus_port
 from disque.core import handover, sizes, step
 from disque.core.base.timers import NEVER
 from disque.core.config.kinds import as_bytes
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 #: How often a node that is alone introduces itself to its seeds, and for how long one that was itself is left out.
 JOIN_EVERY_MS: Final = 1000
 MYSELF_FOR_MS: Final = 30_000
-#: How often one does that knows nodes of its own zone only.
+#: How often one does that knows nodes of its own zone only, and how often those that are lost are looked for.
 JOIN_ZONES_MS: Final = 10_000
 #: Turns of the loop in which sockets are read before clients are served after a stop, at least and at most.
 CATCH_UP_LEAST: Final = 3
@@ -84,6 +86,11 @@ class Mesh:
         self._me = (self.membership.myself.id, self.node.start)
         self._beat_ms = self.clock.now_ms()
         self._join_ms = 0
+        #: When another node was linked last, or this one began; when the lost ones were looked for last; and the half
+        #: met nodes that stand for them.
+        self._linked_ms = self._beat_ms
+        self._search_ms = 0
+        self._sought: set[bytes] = set()
         #: Addresses that have turned out to be this node, and when.
         self._mine: dict[tuple[bytes, int], int] = {}
         self._turns = 0
@@ -135,7 +142,7 @@ class Mesh:
             raise listen.ListenError(f"Could not listen on the bus port {self.bus_port}: {reason}") from error
         self._sockets = []
         self.started = True
-        self._beat_ms = self.clock.now_ms()
+        self._beat_ms = self._linked_ms = self.clock.now_ms()
         self.beat(self._beat_ms)
 
     async def part(self, patience_s: float) -> None:
@@ -177,10 +184,7 @@ class Mesh:
         self.pump.gap_ms = NEVER if alone else now_ms + half_ms
         if stopped and not alone:
             self._catch_up_first()
-        if self.seeds and self._is_alone():
-            self._join(now_ms)
-        elif self.node.repairs.is_forgotten:
-            self._greet(now_ms)
+        self._look_for_others(now_ms)
         for peer_id in self.bus.sending():
             membership.is_sending(peer_id, now_ms)
         self._guarded(step.beat, self.node, now_ms)
@@ -205,24 +209,60 @@ class Mesh:
             self.bus.restart()
         self.bus.reconcile(membership.wanted())
 
-    def _is_alone(self) -> bool:
-        """Whether no other node is known, or none but those of this zone: processes of one host meet at once."""
+    def _look_for_others(self, now_ms: int) -> None:
+        """Do what a node must that knows no others, that they do not know, or that has lost all of them."""
+        others = self._others() if self.seeds else []
+        if self.seeds and not others:
+            self._join(now_ms)
+            return
+        if self.node.repairs.is_forgotten:
+            self._greet(now_ms)
+        if any(node.linked for node in others):
+            self._linked_ms = now_ms
+        elif others and now_ms - self._linked_ms > self.membership.timeout_ms:
+            self._search(now_ms)
+
+    def _others(self) -> list[Member]:
+        """The other nodes, without those half met and those of this zone: processes of one host meet at once."""
         mine = self.membership.myself.zone
-        return all(
-            node.flags & (MYSELF | HANDSHAKE) or (mine and node.zone == mine) for node in self.membership.nodes.values()
-        )
+        nodes = self.membership.nodes.values()
+        return [node for node in nodes if not node.flags & (MYSELF | HANDSHAKE) and not (mine and node.zone == mine)]
 
     def _join(self, now_ms: int) -> None:
         """Introduce this node to its seeds."""
         if now_ms - self._join_ms < (JOIN_EVERY_MS if self.membership.size == 1 else JOIN_ZONES_MS):
             return
         self._join_ms = now_ms
+        self._meet_seeds(now_ms)
+
+    def _meet_seeds(self, now_ms: int) -> None:
+        """Half meet who is at the seeds, but for addresses of nodes that are known and of this one."""
         self._mine = {place: ms for place, ms in self._mine.items() if now_ms - ms < MYSELF_FOR_MS}
         known = {(node.ip, node.bus_port) for node in self.membership.nodes.values()}
         for seed in self.seeds:
             host = as_bytes(seed.host)
             if (host, seed.bus_port) not in known and (host, seed.bus_port) not in self._mine:
                 self.membership.meet(host, seed.port, seed.bus_port, now_ms)
+
+    def _search(self, now_ms: int) -> None:
+        """Look at the seeds for the nodes that this one knows: a link that is made there tells both sides the address.
+
+        Only one that was away for too long introduces itself, as it does where it knows them to be.
+        """
+        if now_ms - self._search_ms < JOIN_ZONES_MS:
+            return
+        self._search_ms = now_ms
+        nodes = self.membership.nodes
+        before = set(nodes)
+        self._meet_seeds(now_ms)
+        if not self.node.repairs.is_forgotten:
+            self._sought = self._sought & before | nodes.keys() - before
+            for node in [nodes[node_id] for node_id in self._sought - before]:
+                self.membership.set_flags(node, node.flags & ~MEET)
+
+    def _is_strange(self, expected: Member, peer: Identity) -> bool:
+        """Whether a node that was lost was looked for, and one that is not known was found: it is left alone."""
+        return expected.id in self._sought and not expected.flags & MEET and peer.id not in self.membership.nodes
 
     def _greet(self, now_ms: int) -> None:
         """Introduce this node to those that it knows: it was away for so long that they have forgotten it.
@@ -293,6 +333,9 @@ class Mesh:
         expected = membership.nodes.get(expected_id)
         if expected is not None and peer.id == membership.myself.id:
             self._mine[expected.ip, expected.bus_port] = now_ms
+        if expected is not None and self._is_strange(expected, peer):
+            membership.forget(expected_id, now_ms)
+            return False
         of_use = membership.identify(expected_id, peer.id, peer.ip or ip, peer.port, peer.bus_port, now_ms)
         if peer.id != membership.myself.id:
             self._learn(peer)

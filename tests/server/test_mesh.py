@@ -383,6 +383,77 @@ class TestSeeds:
         shell.beats(101)
         assert not shell.node.repairs.is_forgotten
 
+    def lost(self, **options: str) -> Meshed:
+        """A node whose only peer cannot be reached any more, a moment ago."""
+        shell = Meshed(cluster_seeds="10.0.0.2:7711", cluster_node_timeout="1000", **options)
+        shell.meet()
+        shell.mesh.link_down(PEER.id, refused=True)
+        return shell
+
+    def half_met(self, shell: Meshed) -> list[Member]:
+        return [node for node in shell.membership.nodes.values() if node.flags & HANDSHAKE]
+
+    def test_nodes_that_are_lost_for_a_node_timeout_are_looked_for_at_the_seeds(self) -> None:
+        shell = self.lost()
+        shell.beats(10)
+        assert self.half_met(shell) == []
+        shell.beats(1)
+        [sought] = self.half_met(shell)
+        assert (sought.ip, sought.bus_port, sought.flags & MEET) == (b"10.0.0.2", 17711, 0)
+        assert shell.mesh.identified(sought.id, PEER, b"10.0.0.2")
+        [peer] = shell.membership.wanted()
+        assert (peer.id, peer.ip, peer.port, peer.bus_port) == (PEER.id, b"10.0.0.2", PEER.port, PEER.bus_port)
+        assert not peer.flags & MEET, "one that has forgotten this node does not get it back by this"
+
+    def test_they_are_not_looked_for_while_one_is_linked(self) -> None:
+        shell = self.lost()
+        shell.membership.add(Member(b"c" * 40, b"10.0.0.3", 1))
+        shell.mesh.link_up(b"c" * 40, 1)
+        shell.beats(30)
+        assert self.half_met(shell) == []
+
+    def test_a_link_within_the_zone_does_not_find_the_others(self) -> None:
+        shell = self.lost(cluster_zone="host-1")
+        shell.membership.add(Member(b"c" * 40, b"10.0.0.3", 1))
+        shell.membership.set_zone(b"c" * 40, b"host-1")
+        shell.mesh.link_up(b"c" * 40, 1)
+        shell.beats(11)
+        assert [node.ip for node in self.half_met(shell)] == [b"10.0.0.2"]
+
+    def test_they_are_looked_for_again_but_not_all_the_time(self) -> None:
+        shell = self.lost()
+        shell.beats(11)
+        before = self.half_met(shell)
+        shell.beats(99)
+        assert self.half_met(shell) == [], "given up"
+        shell.beats(1)
+        [sought] = self.half_met(shell)
+        assert sought not in before
+        assert not sought.flags & MEET
+
+    def test_another_node_that_is_found_there_is_not_taken_in(self) -> None:
+        shell = self.lost()
+        shell.beats(11)
+        [sought] = self.half_met(shell)
+        other = Identity(b"d" * 40, 1, 7711, 17711)
+        assert not shell.mesh.identified(sought.id, other, b"10.0.0.2")
+        assert self.half_met(shell) == []
+
+    def test_but_it_is_when_somebody_says_meet(self) -> None:
+        shell = self.lost()
+        shell.beats(11)
+        [sought] = self.half_met(shell)
+        shell.membership.meet(b"10.0.0.2", 7711, 17711, shell.clock.ms)
+        other = Identity(b"d" * 40, 1, 7711, 17711)
+        assert shell.mesh.identified(sought.id, other, b"10.0.0.2")
+        assert other.id in shell.membership.nodes
+
+    def test_one_that_was_away_for_too_long_introduces_itself_there_as_well(self) -> None:
+        shell = self.lost()
+        shell.node.repairs.is_forgotten = True
+        shell.beats(11)
+        assert {node.ip: node.flags & MEET for node in self.half_met(shell)} == {b"127.0.0.1": MEET, b"10.0.0.2": MEET}
+
     def test_it_leaves_itself_out(self) -> None:
         shell = Meshed(cluster_seeds="10.0.0.1:7711 127.0.0.1:7711")
         shell.beats(1)

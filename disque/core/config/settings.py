@@ -348,8 +348,9 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
         "cluster-seeds", Seeds(64), (), CLUSTER,
         "Nodes to join. Write @busport after the port where that is not port + 10000. As long as this node knows no "
-        "others, except those of its zone, it introduces itself to each of them. All nodes of a cluster can have the "
-        "same list.", mutable=True, example="disque-1:7711 disque-2:7711 disque-3:7711",
+        "others, except those of its zone, it introduces itself to each of them. When it has reached none of the "
+        "others for cluster-node-timeout, it looks for them there, in case that all have got other addresses. All "
+        "nodes of a cluster can have the same list.", mutable=True, example="disque-1:7711 disque-2:7711 disque-3:7711",
     ),
     Setting(
         "cluster-secret", Text(512, "a secret"), "", CLUSTER,
