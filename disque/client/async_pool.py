@@ -12,7 +12,7 @@ import math
 import socket
 from collections import deque
 from contextlib import suppress
-from typing import Final
+from typing import Final, Literal
 
 from redis.asyncio.connection import Connection, SSLConnection
 from redis.exceptions import ResponseError
@@ -99,11 +99,17 @@ class Line:
                 moved = self.moved
                 await asyncio.wait([place], timeout=self._longest_s)
         except BaseException:
-            if not place.cancel():
-                self._places.release()
+            self._let_go(place)
             raise
-        if place.cancel():
+        if not place.done():
+            self._let_go(place)
             raise RedisTimeoutError("Timeout waiting for a connection: those in use get no answer")
+        await place  # somebody may have cancelled all tasks of the loop
+
+    def _let_go(self, place: "asyncio.Future[Literal[True]]") -> None:
+        """Ask for this place no more; give it back if it has come just now."""
+        if not place.cancel() and not place.cancelled():
+            self._places.release()
 
     def leave(self, came: int) -> None:
         """Give the place back. ``came``: how much has come of it."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
-from disque.client import Ended, NewJob, NoReplError, Result
+from disque.client import Ended, MaxlenError, NewJob, NoReplError, OomError, PausedError, Result
 from disque.client.values import Duration
 from disque.tasks.convert import ConvertError
 from disque.tasks.door import Door, finish
@@ -14,7 +14,8 @@ from disque.tasks.message import Message
 
 R_co = TypeVar("R_co", covariant=True)
 
-#: How a job has ended whose end nobody has kept.
+#: The status of a job that was cancelled, and how one has ended whose end nobody has kept.
+CANCELLED: Final = "cancelled"
 LOST: Final = frozenset({"gone", "unknown"})
 #: Why a chain has no result. `Discard` ends a job like success does, but nothing is called after it.
 NOTHING_FOLLOWS: Final = "its chain ended here by Discard, or what came next is not known any more (it is for a day)"
@@ -134,21 +135,36 @@ class AnyJob(Generic[R_co]):
         job_id = self.id
         ended = await self._end(door, job_id)
         for queue in self._next_queues:
-            if job_id in self._ended:
-                following: str | None = await added(door, stand_in(queue, job_id))
-            else:
-                following = await door.find(queue, next_key(job_id))
+            following = await self._following(door, queue, job_id)
             if following is None:
                 break
             job_id = following
             ended |= await self._end(door, job_id)
         return ended
 
+    async def _following(self, door: Door, queue: str, job_id: str) -> str | None:
+        """The job that comes after this one, or what takes its place.
+
+        Where nodes take no new job into that queue, they take none of a worker either: it asks whether this one was
+        cancelled before it tries again.
+        """
+        if job_id in self._ended:
+            with suppress(PausedError, OomError, MaxlenError):
+                return await added(door, stand_in(queue, job_id))
+        return await door.find(queue, next_key(job_id))
+
     async def _end(self, door: Door, job_id: str) -> bool:
         ended = await door.cancel(job_id) > 0
-        if ended:
+        if ended or await self._was_cancelled(door, job_id):
             self._ended |= {job_id}
         return ended
+
+    async def _was_cancelled(self, door: Door, job_id: str) -> bool:
+        """Whether this was cancelled before: by its ID, or by a call whose answer was lost."""
+        if not self._next_queues:
+            return False
+        found = await door.result(job_id)
+        return found is not None and found.status == CANCELLED
 
     def _value(self, job_id: str, ended: Ended | None) -> R_co:
         done = check(job_id, ended)

@@ -69,7 +69,7 @@ class Leases:
 
     def ask(self, job_id: str) -> None:
         """Renew the lease of one job now: whether somebody has cancelled it is heard at once."""
-        for held in [one for one in self._held() if one.id == job_id]:
+        for held in [one for one in self._held() if one.id == job_id and not one.lost]:
             self._client_task(held, None)
 
     def _client_task(self, held: Held, text: str | None) -> None:

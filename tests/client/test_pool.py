@@ -407,3 +407,29 @@ class TestLine:
             await waiting
 
         asyncio.run(scene())
+
+    @pytest.mark.parametrize("turns", range(5))
+    def test_whoever_is_cancelled_has_no_place_also_when_all_tasks_are(self, turns: int) -> None:
+        """Those of the line as well: somebody may cancel all that the loop has."""
+
+        async def scene() -> None:
+            line = Line(1)
+            await line.enter(1000.0)
+            waiting = [asyncio.create_task(line.enter(1000.0)) for _ in range(3)]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            mine = asyncio.current_task()
+            everybody = [task for task in asyncio.all_tasks() if task is not mine]
+            for task in sorted(everybody, key=lambda task: task in waiting):
+                task.cancel()
+            assert all(
+                isinstance(it, asyncio.CancelledError) for it in await asyncio.gather(*waiting, return_exceptions=True)
+            )
+            line.leave(1)
+            await line.enter(0.0)
+            more = asyncio.create_task(line.enter(0.0))
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert not more.done(), "there is one place"
+
+        asyncio.run(scene())

@@ -110,3 +110,19 @@ def test_progress_is_said_once() -> None:
         await scene.leases.close()
 
     asyncio.run(play())
+
+
+def test_what_was_lost_is_not_asked_for() -> None:
+    """It may be another worker's: WORKING would renew that one's lease."""
+
+    async def play() -> None:
+        scene = Scene(lambda _address, _words: 30)
+        lost_one, held = scene.add(1), scene.add(2)
+        lost_one.lost = True
+        scene.leases.ask(lost_one.id)
+        scene.leases.ask(held.id)
+        await asyncio.sleep(0.01)
+        assert [words for _, words in scene.nodes.log] == [[b"WORKING", *ids(2)]]
+        await scene.leases.close()
+
+    asyncio.run(play())

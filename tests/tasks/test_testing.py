@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from disque.client import Ended, NewJob, NoReplError, UnavailableError
+from disque.client import (
+    DisqueError,
+    Ended,
+    MaxlenError,
+    NewJob,
+    NoReplError,
+    OomError,
+    PausedError,
+    UnavailableError,
+)
 from disque.client.values import Duration
 from disque.tasks import (
     App,
@@ -357,6 +366,47 @@ def test_a_key_that_is_kept_by_a_job_that_cannot_be_added_is_asked_for_again(mon
             monkeypatch.setattr(t.memory, "add", kept)
             assert await job.cancel()
             assert [one.unique for one in asked] == [next_key(job.id)] * 3
+
+    play(scene())
+
+
+@pytest.mark.parametrize("error", [PausedError, OomError, MaxlenError])
+def test_a_chain_can_be_cancelled_while_the_queue_of_its_next_job_takes_none(
+    error: type[DisqueError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not taken of who cancels is not taken of a worker either, and a worker asks before it tries again."""
+    app = App()
+
+    @app.task
+    def step() -> None: ...
+
+    async def scene() -> None:
+        async with app.testing() as t:
+
+            async def full(_job: NewJob) -> str:
+                raise error("no")
+
+            job = await step.bind().then_run(step.bind()).enqueue()
+            monkeypatch.setattr(t.memory, "add", full)
+            assert [await job.cancel(), await job.cancel()] == [True, False]
+
+    play(scene())
+
+
+def test_nothing_comes_after_a_job_that_was_cancelled_by_a_call_whose_answer_was_lost() -> None:
+    """CANCEL is sent again, and then counts nothing. So it is when the job was cancelled by its ID."""
+    app = App()
+
+    @app.task(retain=60)
+    def step() -> None: ...
+
+    async def scene() -> None:
+        async with app.testing() as t:
+            job = await step.bind().then_run(step.bind()).enqueue()
+            assert await t.memory.cancel(job.id) == 1
+            assert [await job.cancel(), await job.cancel()] == [True, False], "there was something that would have come"
+            assert await t.memory.add(NewJob("default", b"", unique=next_key(job.id))) == await job.next_id()
+            assert t.jobs() == []
 
     play(scene())
 
