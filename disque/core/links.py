@@ -193,6 +193,7 @@ def note_stranger(node: "Node", peer_id: bytes, start: int) -> None:
 def say_again(node: "Node", peer: Peer, now_ms: int) -> None:
     """Send what ``peer`` was told and has not answered."""
     peer.saying += 1
+    surveys.say_kept(node, peer.id)
     for spread in [spread for spread in peer.waiting.values() if not spread.job.retry]:
         coordinator.lost(node, spread)  # it may have come, been delivered and forgotten: it must not come twice
     if peer.waiting:

@@ -103,12 +103,13 @@ class Surveys(Part):
 
     ``by_number`` are its own questions, ``by_session`` the same by the number of the client. ``asked`` are those that
     it has not answered yet, by who asks and the number, ``owed`` how many of each node. ``heard`` is the last number of
-    each node, with the number of the process that asked. Questions are
+    each node, with the number of the process that asked. ``kept`` are answers to nodes to which no link stands yet:
+    the number of the question, and the answer. Questions are
     numbered from ``base`` on: those of another process of this node are others. ``following`` are questions that are
     asked at the next settle, since those before are over, by the number of the client.
     """
 
-    __slots__ = ("asked", "base", "by_number", "by_session", "count", "following", "heard", "owed", "timers")
+    __slots__ = ("asked", "base", "by_number", "by_session", "count", "following", "heard", "kept", "owed", "timers")
 
     def __init__(self, timers: "Timers", start: int) -> None:
         self.timers = timers
@@ -120,6 +121,7 @@ class Surveys(Part):
         self.asked: dict[tuple[bytes, int], Asked] = {}
         self.owed: dict[bytes, int] = {}
         self.heard: dict[bytes, tuple[int, int]] = {}
+        self.kept: dict[bytes, list[tuple[int, Words]]] = {}
 
     def add(self, session: "Session", answers: Answers) -> Survey:
         """A new question. Its `size` is to be counted."""
@@ -152,6 +154,7 @@ class Surveys(Part):
         """Whoever waits for an answer was told before: see `surveys.break_off`."""
         assert not self.by_number
         assert not self.asked
+        self.kept.clear()
 
     def cost(self) -> int:
         """Bytes of memory that they count for."""

@@ -13,7 +13,8 @@ before, nobody waits for the answers any more.
 *Who answers* does so at once, or later, when it has looked at many jobs or changed them, some at a time. An answer
 waits for the records before it, as a reply does. A question with a number up to one that came before from the same
 process is a lie, and is skipped. An answer that comes late or twice belongs to no open question, and is skipped too.
-If it is lost with its link the asker waits in vain, up to `WAIT_MS`.
+If it is lost with its link the asker waits in vain, up to `WAIT_MS`. If no link to the asker stands yet, since one of
+the two has just started, the answer is kept for it: a few small ones.
 
 *Several questions* can make one reply: when the answers to one are there, the next one follows (`Answers.following`),
 to some of the nodes or all. The client waits until the last one is over.
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 ASKED_MOST = 1000  # not Final: tests want less, compiled too
 #: Bytes of what is asked.
 QUESTION_MOST: Final = 1 << 20
+#: So many answers are kept for a node to which no link stands yet, of so many bytes each.
+KEPT_MOST: Final = 100
+KEPT_BYTES: Final = 4096
 
 CANNOT: Final[Words] = ()
 
@@ -150,6 +154,7 @@ def review(node: "Node") -> None:
     heard = node.surveys.heard
     for peer_id in [peer_id for peer_id in heard if peer_id not in node.peers]:
         del heard[peer_id]
+        node.surveys.kept.pop(peer_id, None)
 
 
 def disconnect(node: "Node", session: Session) -> None:
@@ -193,8 +198,20 @@ def say(node: "Node", asked: Asked, words: Words) -> None:
         take(node, asked.peer, asked.number, words)
         return
     peer = node.peers.get(asked.peer)
-    if peer is not None and peer.linked:
+    if peer is None:
+        return
+    if peer.linked:
         node.send(asked.peer, (SURVEYED, asked.number, words))
+    elif size_of(words) <= KEPT_BYTES:
+        kept = node.surveys.kept.setdefault(asked.peer, [])
+        kept.append((asked.number, words))
+        del kept[:-KEPT_MOST]
+
+
+def say_kept(node: "Node", peer: bytes) -> None:
+    """The link to a node stands that may have asked before it did."""
+    for number, words in node.surveys.kept.pop(peer, ()):
+        node.send(peer, (SURVEYED, number, words))
 
 
 def is_wanted(node: "Node", asked: Asked) -> bool:

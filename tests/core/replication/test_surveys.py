@@ -238,12 +238,38 @@ class TestLater:
             surveys.say(bench.node, self.asked[0], (b"5",))
         assert bench.sent() == [(bench.peers[0].id, (SURVEYED, 7, (b"5",)))]
 
-    def test_to_a_node_that_is_gone_nothing_is_said(self, bench: Bench) -> None:
+    def test_to_a_node_that_is_gone_it_is_said_when_it_is_back(self, bench: Bench) -> None:
+        """One of the two has just started: the link of the asker may stand before that to the asker does."""
         bench.hear(bench.peers[0], (SURVEY, 7, figures.LENGTH, (b"q",)))
         bench.link_down(bench.peers[0])
         bench.sent()
         surveys.say(bench.node, self.asked[0], (b"5",))
         assert bench.sent() == []
+        for told in ([(bench.peers[0].id, (SURVEYED, 7, (b"5",)))], []):
+            bench.link_up(bench.peers[0])
+            assert bench.sent(SURVEYED) == told
+
+    def test_a_few_small_ones_are_kept_and_the_last(self, bench: Bench) -> None:
+        most = surveys.KEPT_MOST
+        for number in range(most + 3):
+            bench.hear(bench.peers[0], (SURVEY, number, figures.LENGTH, (b"q",)))
+        bench.link_down(bench.peers[0])
+        bench.sent()
+        surveys.say(bench.node, self.asked[0], (b"5",))
+        for asked in self.asked[1:-1]:
+            surveys.say(bench.node, asked, (b"6",))
+        surveys.say(bench.node, self.asked[-1], (b"7" * surveys.KEPT_BYTES,))
+        bench.link_up(bench.peers[0])
+        assert [message[1] for _, message in bench.sent(SURVEYED)] == [*range(2, most + 2)]
+
+    def test_none_is_kept_for_a_node_that_was_forgotten(self, bench: Bench) -> None:
+        bench.hear(bench.peers[0], (SURVEY, 7, figures.LENGTH, (b"q",)))
+        bench.link_down(bench.peers[0])
+        surveys.say(bench.node, self.asked[0], (b"5",))
+        assert bench.node.surveys.kept
+        bench.membership.forget(bench.peers[0].id, bench.now_ms)
+        links.review(bench.node, bench.now_ms)
+        assert bench.node.surveys.kept == {}
 
     def test_the_asker_itself_is_waited_for(self, bench: Bench, client: Client) -> None:
         number = ask(bench, client)
