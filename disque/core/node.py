@@ -34,15 +34,16 @@ from disque.core.model.index import Index
 from disque.core.model.job import (
     ACKED,
     ACTIVE,
-    BACKUP,
     DEFERRED,
     DELIVERED,
     EXTRA,
     LEASE_OWNER,
     LEASE_RELAYED,
     OUT_ELSEWHERE,
+    OUT_HERE,
     QUEUED,
     SPENT,
+    STAYS_IN_QUEUE,
     Job,
     is_out_elsewhere,
 )
@@ -590,7 +591,7 @@ class Node:
         if spec.rows is not None:
             job.flags &= ~DELIVERED  # the delivery before is over: see `tries`
         job.state = QUEUED
-        job.flags &= ~(DEFERRED | LEASE_OWNER | LEASE_RELAYED | BACKUP)
+        job.flags &= STAYS_IN_QUEUE
         job.requeue_ms = 0
         if self.votes.by_id:
             self.drop_vote(job.id)
@@ -603,8 +604,11 @@ class Node:
         queue.push(job)
         if self.pubsub.heard & READY:
             self.pubsub.happened(READY, spec.queue, job.id)
-        wanted = queue.waiters is not None or queue.wants is not None or bool(self.federation.crowded)
-        if wanted and not queue.ready and not queue.paused & PAUSED_OUT:
+        if (
+            (queue.waiters is not None or queue.wants is not None or self.federation.crowded)
+            and not queue.ready
+            and not queue.paused & PAUSED_OUT
+        ):
             queue.ready = True
             self.ready.append(queue)
 
@@ -645,16 +649,18 @@ class Node:
     def delivered(self, job: Job, now_ms: int) -> None:
         """``job`` was popped for a consumer: start its RETRY, or spend it when it has none."""
         job.state = ACTIVE
-        job.flags |= DELIVERED | LEASE_OWNER
+        job.flags |= OUT_HERE
         self.stats.jobs_delivered += 1
         if self.pubsub.heard & EVENT_DELIVERED:
             self.pubsub.happened(EVENT_DELIVERED, job.queue, job.id)
-        if job.retry:
-            due_ms = now_ms + job.retry * 1000
+        retry = job.spec.retry
+        if retry:
+            due_ms = now_ms + retry * 1000
             job.requeue_ms = due_ms
             if len(job.holders) > 1:
                 due_ms -= VOTE_MS
-            self.timers.arm(job, min(job.expires_ms, due_ms))
+            at_most_ms = job.expires_ms
+            self.timers.arm(job, due_ms if due_ms < at_most_ms else at_most_ms)  # noqa: FURB136 - `min` is 5 % here
             return
         job.flags |= SPENT
         self.evictable.add(job)

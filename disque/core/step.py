@@ -514,33 +514,36 @@ def free_some(node: "Node") -> None:
 
 
 def settle(node: "Node", now_ms: int) -> None:
-    """Once before each flush: serve those who wait for jobs, try again the ADDJOBs whose rival failed."""
-    outcomes.hand_on(node, now_ms)
-    if node.unique.ended:
-        acquire.end_all(node)
-    if node.acks.telling:
-        node.acks.telling.clear()  # the turn is over, also where there is nobody to be told
-    if node.batches:
-        send_batches(node)  # what was said of a job before it travels must arrive before it
-    if node.surveys.following:
-        questions.go_on(node, now_ms)
+    """Once before each flush: serve those who wait for jobs, try again the ADDJOBs whose rival failed.
+
+    Most turns have nothing of all this, so what there is to do is looked at here: uncompiled, calls are what costs.
+    """
+    if node.outcomes or node.unique.ended:
         outcomes.hand_on(node, now_ms)
-    if node.retries or node.schedules.open or node.registry.schedules:
-        try_again(node, now_ms)
+        acquire.end_all(node)
+    if node.batches or node.acks.telling:
+        send_batches(node)  # what was said of a job before it travels must arrive before it
+    if node.surveys.following or node.retries or node.schedules.open or node.registry.schedules:
+        go_on(node, now_ms)
     if node.ready:
         deliver.serve_lines(node, now_ms)
-    overflow.trim(node, now_ms)
+    if node.overflowing:
+        overflow.trim(node, now_ms)
     if node.federation.marked:
         demand.ask(node, now_ms)
     if node.copies.batch is not None:
         batching.seal(node)
     if node.batches:
         send_batches(node)
-    pubsub.tell(node)
+    if node.pubsub.dirty:
+        pubsub.tell(node)
 
 
-def try_again(node: "Node", now_ms: int) -> None:
-    """Try the ADDJOBs whose rival failed, and go on with those of schedules."""
+def go_on(node: "Node", now_ms: int) -> None:
+    """Go on with what has an answer now, with the ADDJOBs whose rival failed, and with those of schedules."""
+    if node.surveys.following:
+        questions.go_on(node, now_ms)
+        outcomes.hand_on(node, now_ms)
     while node.retries:
         add.again(node, node.retries.popleft(), now_ms)
         outcomes.hand_on(node, now_ms)
@@ -549,7 +552,7 @@ def try_again(node: "Node", now_ms: int) -> None:
 
 def send_batches(node: "Node") -> None:
     """Make messages of what was gathered: one for all jobs of which the same is to be said to the same node."""
-    node.acks.telling.clear()
+    node.acks.telling.clear()  # the turn is over, also where there is nobody to be told
     batches, node.batches = node.batches, {}
     for (peer, head), gathered in batches.items():
         if head[0] in key_keeper.WITH_KEYS:

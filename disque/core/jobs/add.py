@@ -223,9 +223,10 @@ def add(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     if request.key is not None:
         add_with_key(node, session, args, request, request.key, now_ms)
         return
-    reply = refused(node, request, now_ms)
+    outside = coordinator.from_outside(node)
+    reply = refused(node, request, now_ms, outside=outside)
     if not reply and (request.replicate == 1 or request.asynchronous):
-        reply = at_once(node, request, now_ms)
+        reply = at_once(node, request, now_ms, outside=outside)
     if reply:
         settle(node, session, args, reply, now_ms)
     else:
@@ -259,9 +260,8 @@ def add_with_key(node: "Node", session: Session, args: list[bytes], request: Req
     place(node, pending, request, digest, now_ms, is_new=is_new)
 
 
-def at_once(node: "Node", request: Request, now_ms: int) -> bytes:
+def at_once(node: "Node", request: Request, now_ms: int, *, outside: bool) -> bytes:
     """Make a job that nobody waits for and answer with its ID; nothing, when its only copy must be elsewhere."""
-    outside = coordinator.from_outside(node)
     if not outside:
         job = make_here(node, request, now_ms)
         if request.replicate > 1:
@@ -293,7 +293,7 @@ def alone(node: "Node", request: Request, digest: bytes, now_ms: int) -> bytes:
         return b""
     if not node.unique.ring.is_alone(digest, node.node_id, now_ms):
         return b""
-    reply = refused(node, request, now_ms)
+    reply = refused(node, request, now_ms, outside=False)
     if reply:
         return reply
     job = make_here(node, request, now_ms)
@@ -336,22 +336,23 @@ def place(
     """
     if digest and not acquire.hold(node, pending, request, digest, now_ms, is_new=is_new):
         return
-    reply = refused(node, request, now_ms)
+    outside = coordinator.from_outside(node)
+    reply = refused(node, request, now_ms, outside=outside)
     if reply:
         coordinator.give_up(node, pending, reply)
         return
-    outside = coordinator.from_outside(node)
     if request.replicate == 1 and not outside:
         coordinator.tell(node, pending, make_here(node, request, now_ms, pending.key))
     else:
         coordinator.begin(node, pending, make(node, request, now_ms, pending.key), now_ms, outside=outside)
 
 
-def refused(node: "Node", request: Request, now_ms: int) -> bytes:
-    """The error reply for a job that this node cannot take now, or nothing."""
-    wrong = too_few(node, request, now_ms)
-    if wrong:
-        return wrong
+def refused(node: "Node", request: Request, now_ms: int, *, outside: bool) -> bytes:
+    """The error reply for a job that this node cannot take now, or nothing. ``outside``: see `from_outside`."""
+    if outside or request.replicate > 1:
+        wrong = too_few(node, request, now_ms, outside=outside)
+        if wrong:
+            return wrong
     queue = node.queues.get(request.queue)
     if request.maxlen:
         length = 0 if queue is None else queue.length
@@ -362,11 +363,11 @@ def refused(node: "Node", request: Request, now_ms: int) -> bytes:
     return b""
 
 
-def too_few(node: "Node", request: Request, now_ms: int) -> bytes:
+def too_few(node: "Node", request: Request, now_ms: int, *, outside: bool) -> bytes:
     """The error reply for a job that cannot have the copies that it wants, or nothing."""
     others = len(node.membership.reachable())
     elsewhere = request.replicate
-    if coordinator.from_outside(node):
+    if outside:
         if node.used > node.limits.full and not eviction.make_room(node):
             return resp.error(errors.OUT_OF_MEMORY)
         if elsewhere > others and elsewhere > expected(node, now_ms):
@@ -440,6 +441,8 @@ def make_here(node: "Node", request: Request, now_ms: int, acquisition: "Acquisi
     if node.pubsub.heard & ADDED:
         node.pubsub.happened(ADDED, request.queue, job.id)
     node.register(job)
-    replica.start(node, job, replica.first_ms(job, now_ms), now_ms)
-    queue_options.grows(node, request.queue)
+    due_ms = replica.first_ms(job, now_ms) if request.delay_ms or request.at_ms >= 0 else now_ms
+    replica.start(node, job, due_ms, now_ms)
+    if node.registry.defaults.dropping:
+        queue_options.grows(node, request.queue)
     return job

@@ -21,7 +21,7 @@ LANES: Final = 16
 
 def trim(node: "Node", now_ms: int) -> None:
     """Drop what is too much in queues that have grown: the oldest jobs."""
-    if not node.overflowing or node.reconciling or node.misconf:
+    if node.reconciling or node.misconf:
         return  # others may have these jobs; or it could not be written
     left = DROPS_MOST
     names, node.overflowing = node.overflowing, {}

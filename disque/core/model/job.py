@@ -41,6 +41,10 @@ EXTRA: Final = 128
 
 #: One of them: this node speaks for the job.
 SPOKEN: Final = LEASE_OWNER | LEASE_RELAYED
+#: A job that a consumer has got here, and what of the flags a job that comes into its queue keeps: named for those who
+#: pass by for each job.
+OUT_HERE: Final = DELIVERED | LEASE_OWNER
+STAYS_IN_QUEUE: Final = ~(DEFERRED | LEASE_OWNER | LEASE_RELAYED | BACKUP)
 #: What together tells that a consumer has a job from another node, in whose place this one speaks.
 OUT_ELSEWHERE: Final = DELIVERED | DEFERRED | LEASE_RELAYED
 

@@ -31,7 +31,7 @@ from disque.core.model.ack_batch import (
     Telling,
 )
 from disque.core.model.ends import CANCELLED, DONE, DROPPED, NOBODY, STRANGE_MOST
-from disque.core.model.job import ACKED, ACTIVE, DELIVERED, LEASE_OWNER, QUEUED, WAIT_REPL, Job
+from disque.core.model.job import ACKED, ACTIVE, OUT_HERE, QUEUED, WAIT_REPL, Job
 from disque.core.model.memory import ACK_BYTES, GONE_BYTES
 from disque.core.model.outcome import Ended
 from disque.core.model.peers import TOLD_MOST, Peer
@@ -58,8 +58,6 @@ DUMMIES_MOST = 100_000  # not Final: tests want less, compiled too
 GONE_MOST: Final = 2_000_000
 #: What is told of a job that ends in this way.
 EVENTS: Final = {DONE: EVENT_ACKED, CANCELLED: EVENT_CANCELLED, DROPPED: EVENT_DROPPED}
-#: A job that a consumer has got here.
-OUT_HERE: Final = DELIVERED | LEASE_OWNER
 #: Acknowledgements that one step of a chore looks at.
 SLICE: Final = 500
 
@@ -70,16 +68,21 @@ SLICE: Final = 500
 def acknowledge(node: "Node", job_id: bytes, now_ms: int) -> bool:
     """A consumer is done with the job. True when it was known and not yet acknowledged."""
     job = node.find(job_id)
-    if job is None:
-        return unknown(node, job_id, now_ms)
+    return unknown(node, job_id, now_ms) if job is None else acknowledge_known(node, job, now_ms)
+
+
+def acknowledge_known(node: "Node", job: Job, now_ms: int) -> bool:
+    """A consumer is done with a job that is known here. True when it was not acknowledged before."""
     if job.state == ACKED:
         return False
-    is_special = (job.spec.rows is not None or node.ends.watched) and ends.concerns(node, job)
+    spec = job.spec
+    is_special = (spec.rows is not None or node.ends.watched) and ends.concerns(node, job)
     if is_special or job.state == WAIT_REPL:
         return end(node, job, DONE, b"", now_ms)
-    figures = job.spec.figures
+    figures = spec.figures
     figures.acked += 1
-    node.pubsub.happened(EVENT_ACKED, job.spec.queue, job_id)
+    if node.pubsub.heard & EVENT_ACKED:
+        node.pubsub.happened(EVENT_ACKED, spec.queue, job.id)
     if now_ms >= figures.sample_ms:
         spans.note_run(node, job, now_ms)
     if len(job.holders) == 1:
@@ -96,9 +99,9 @@ def acknowledge(node: "Node", job_id: bytes, now_ms: int) -> bool:
             AckStage(AckBatch(), holders, node.selves), lists(node, holders), node.linked
         )
     finish(node, job)
-    ack_batches.join(node, telling.stage, job_id, now_ms)
+    ack_batches.join(node, telling.stage, job.id, now_ms)
     for ids in telling.lists:
-        ids.append(job_id)
+        ids.append(job.id)
     return True
 
 

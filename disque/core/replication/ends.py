@@ -213,9 +213,12 @@ def evict(node: "Node", limit: int, most: int) -> None:
 
 def is_short(node: "Node") -> bool:
     """Whether this node is so short of memory that it keeps no new jobs. Ends are forgotten first, some at a time."""
-    if node.used > node.limits.warn and node.ends.by_id:
-        evict(node, node.limits.warn, EVICT_FOR_ONE)
-    return node.used > node.limits.warn
+    warn = node.limits.warn
+    if node.used <= warn:
+        return False
+    if node.ends.by_id:
+        evict(node, warn, EVICT_FOR_ONE)
+    return node.used > warn
 
 
 # -- between holders ---------------------------------------------------------------------------------------------------
