@@ -5,6 +5,7 @@ without a key hears all of them; one with a key, or a pattern of topics, what fi
 Long messages go in pieces.
 """
 
+from collections import OrderedDict
 from typing import Final, NamedTuple
 from uuid import uuid4
 
@@ -14,6 +15,9 @@ PIECE: Final = 200_000
 MARK: Final = 0
 #: Bytes of messages that are not whole yet.
 INCOMPLETE_MOST: Final = 64 << 20
+#: What each of those, and each of its pieces, counts for beside its bytes: empty ones take memory, too.
+BEGUN_BYTES: Final = 400
+PART_BYTES: Final = 50
 #: What patterns of channels give a meaning to.
 SPECIAL: Final = frozenset("*?[]\\^")
 
@@ -56,11 +60,19 @@ def cut(payload: bytes) -> list[bytes]:
     return [b"%c%b %d %d %b" % (MARK, ident, at, len(parts), part) for at, part in enumerate(parts)]
 
 
+class _Begun:
+    """A message that is not whole yet: its pieces, and the bytes that count for them."""
+
+    def __init__(self, size: int) -> None:
+        self.parts: list[bytes] = []
+        self.size = size
+
+
 class Joiner:
     """Pieces of long messages until they are whole. Those that never become whole make room for others."""
 
     def __init__(self) -> None:
-        self._parts: dict[bytes, list[bytes]] = {}
+        self._begun: OrderedDict[bytes, _Begun] = OrderedDict()
         self._bytes = 0
 
     def join(self, piece: bytes) -> bytes | None:
@@ -68,15 +80,19 @@ class Joiner:
         if not piece.startswith(b"%c" % MARK):
             return piece
         ident, at, count, part = piece[1:].split(b" ", 3)
-        parts = self._parts.pop(ident, [])
-        self._bytes -= sum(map(len, parts))
-        if int(at) != len(parts):
+        begun = self._begun.pop(ident, None)
+        if begun is None:
+            begun = _Begun(len(ident) + BEGUN_BYTES)
+        else:
+            self._bytes -= begun.size
+        if int(at) != len(begun.parts):
             return None  # one was lost: the message is
-        parts.append(part)
-        if len(parts) == int(count):
-            return b"".join(parts)
-        self._parts[ident] = parts
-        self._bytes += sum(map(len, parts))
+        begun.parts.append(part)
+        begun.size += len(part) + PART_BYTES
+        if len(begun.parts) == int(count):
+            return b"".join(begun.parts)
+        self._begun[ident] = begun
+        self._bytes += begun.size
         while self._bytes > INCOMPLETE_MOST:
-            self._bytes -= sum(map(len, self._parts.pop(next(iter(self._parts)))))
+            self._bytes -= self._begun.popitem(last=False)[1].size
         return None

@@ -71,11 +71,26 @@ class TestPieces:
         assert [joiner.join(piece) for piece in (pieces[0], pieces[2], pieces[1])] == [None, None, None]
 
     def test_what_never_becomes_whole_makes_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(fanout, "INCOMPLETE_MOST", 3 * fanout.PIECE)
+        monkeypatch.setattr(fanout, "INCOMPLETE_MOST", 3 * fanout.PIECE + 10_000)
         joiner = Joiner()
         messages = [cut(b"a" * fanout.PIECE * 2) for _ in range(5)]
         assert [joiner.join(pieces[0]) for pieces in messages] == [None] * 5
         assert [joiner.join(pieces[1]) is not None for pieces in messages] == [False, False, True, True, True]
+
+    def test_empty_pieces_count_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(fanout, "INCOMPLETE_MOST", 100_000)
+        joiner = Joiner()
+        for number in range(1000):
+            assert joiner.join(b"\0%d 0 9 " % number) is None
+        begun = sum(joiner.join(b"\0%d 1 2 " % number) is not None for number in range(1000))
+        assert 0 < begun <= 100_000 // fanout.BEGUN_BYTES
+
+    def test_the_pieces_of_one_message_count_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(fanout, "INCOMPLETE_MOST", 100_000)
+        joiner = Joiner()
+        for at in range(5000):
+            assert joiner.join(b"\0a %d 9999 " % at) is None
+        assert joiner.join(b"\0a 5000 5001 ") is None, "all pieces were kept"
 
     @pytest.mark.parametrize("nonsense", [b"\0", b"\0a b", b"\0a b c d", b"\0a 0 x d"])
     def test_nonsense_is_refused(self, nonsense: bytes) -> None:
