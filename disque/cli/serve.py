@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
+from errno import EFBIG
 from pathlib import Path
 from random import SystemRandom
 from typing import Final
@@ -40,6 +41,8 @@ Options are those of the configuration file, for example:
 """
 
 PORT_MOST: Final = 65535
+#: Characters of a configuration file.
+FILE_MOST: Final = 16 << 20
 
 
 def version_line() -> str:
@@ -128,8 +131,12 @@ def check_bus_port(config: Config) -> None:
 
 
 def read_text(path: str) -> str:
-    """A configuration file as text; bytes that are no UTF-8 survive."""
-    return Path(path).read_text(encoding="utf-8-sig", errors="surrogateescape")
+    """A configuration file as text; bytes that are no UTF-8 survive. Raises OSError, also for one without an end."""
+    with Path(path).open(encoding="utf-8-sig", errors="surrogateescape") as file:
+        text = file.read(FILE_MOST + 1)
+    if len(text) > FILE_MOST:
+        raise OSError(EFBIG, f"It has more than {FILE_MOST >> 20} MB", path)
+    return text
 
 
 def explained(wrong: conffile.ConfigError) -> str:

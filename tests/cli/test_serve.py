@@ -128,6 +128,13 @@ def test_errors_before_the_start_end_it_with_their_reason(tmp_path: Path, capsys
     assert "missing" in capsys.readouterr().err
 
 
+def test_a_file_without_end(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["/dev/zero"]) == 1
+    assert "can't open config file '/dev/zero': It has more than 16 MB" in capsys.readouterr().err
+    assert main(["--include", "/dev/zero"]) == 1
+    assert "Can't open the included file '/dev/zero': It has more than 16 MB" in capsys.readouterr().err
+
+
 def test_a_log_file_that_cannot_be_opened_ends_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
