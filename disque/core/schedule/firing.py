@@ -55,8 +55,11 @@ ADD_MS: Final = 10_000
 AGAIN_MS: Final = 1000
 AGAIN_MOST_MS: Final = 10_000
 GIVE_UP_MS: Final = 60_000
-#: UNIQUE windows in seconds, and on how many nodes a key lies.
-WINDOW_LEAST: Final = 86_400
+#: Its key outlives a tick by 100 periods, within these bounds in seconds, by a longer period whole, and by a week at
+#: most: it is needed while nodes may not know of the last tick, and each key takes memory. It lies on so many nodes.
+WINDOW_PERIODS: Final = 100
+WINDOW_LEAST: Final = 3600
+WINDOW_DAY: Final = 86_400
 WINDOW_MOST: Final = 7 * 86_400
 KEEPERS: Final = 3
 #: Schedules that one tick looks at, and as how many one counts that fires.
@@ -356,9 +359,16 @@ def words(schedule: Schedule, saying: Saying) -> list[bytes]:
     assert schedule.ticks is not None
     tick = schedule.tick
     following = schedule.ticks.after(tick)
-    window = min(max(following - tick, WINDOW_LEAST), WINDOW_MOST)
     key = b"cron:%b:%d" % (schedule.name, tick)
-    return [*job_words(schedule.name, saying, tick), b"UNIQUE", key, b"%d" % window]
+    return [*job_words(schedule.name, saying, tick), b"UNIQUE", key, b"%d" % window_s(following - tick)]
+
+
+def window_s(period_s: int) -> int:
+    """For how many seconds a key is kept whose tick has the next one so much later; there may be none."""
+    if period_s <= 0:
+        return WINDOW_DAY
+    window = max(min(WINDOW_PERIODS * period_s, WINDOW_DAY), WINDOW_LEAST)
+    return min(max(period_s, window), WINDOW_MOST)
 
 
 def job_words(name: bytes, saying: Saying, tick: int) -> list[bytes]:
