@@ -450,7 +450,7 @@ class Channel(virtual.Channel):
             return
         topic = fanout.Topic(reply[1].decode(), is_pattern=reply[0] == b"pmessage")
         try:
-            payload = self._joiner.join(reply[-1])
+            payload = self._joiner.join(topic, reply[-1])
             if payload is not None:
                 self._heard += [(queue, terms.unpacked(payload)) for queue in self._topics.get(topic, ())]
         except ValueError as error:

@@ -16,7 +16,7 @@ MARK: Final = 0
 #: Bytes of messages that are not whole yet.
 INCOMPLETE_MOST: Final = 64 << 20
 #: What each of those, and each of its pieces, counts for beside its bytes: empty ones take memory, too.
-BEGUN_BYTES: Final = 400
+BEGUN_BYTES: Final = 600
 PART_BYTES: Final = 50
 #: What patterns of channels give a meaning to.
 SPECIAL: Final = frozenset("*?[]\\^")
@@ -69,20 +69,24 @@ class _Begun:
 
 
 class Joiner:
-    """Pieces of long messages until they are whole. Those that never become whole make room for others."""
+    """Pieces of long messages until they are whole. Those that never become whole make room for others.
+
+    A piece comes once for each topic that fits its channel, so each topic has a message of its own.
+    """
 
     def __init__(self) -> None:
-        self._begun: OrderedDict[bytes, _Begun] = OrderedDict()
+        self._begun: OrderedDict[tuple[Topic, bytes], _Begun] = OrderedDict()
         self._bytes = 0
 
-    def join(self, piece: bytes) -> bytes | None:
+    def join(self, topic: Topic, piece: bytes) -> bytes | None:
         """The message that is whole with this piece; None while it is not. Raises ValueError for nonsense."""
         if not piece.startswith(b"%c" % MARK):
             return piece
         ident, at, count, part = piece[1:].split(b" ", 3)
-        begun = self._begun.pop(ident, None)
+        key = (topic, ident)
+        begun = self._begun.pop(key, None)
         if begun is None:
-            begun = _Begun(len(ident) + BEGUN_BYTES)
+            begun = _Begun(len(topic.name) + len(ident) + BEGUN_BYTES)
         else:
             self._bytes -= begun.size
         if int(at) != len(begun.parts):
@@ -91,7 +95,7 @@ class Joiner:
         begun.size += len(part) + PART_BYTES
         if len(begun.parts) == int(count):
             return b"".join(begun.parts)
-        self._begun[ident] = begun
+        self._begun[key] = begun
         self._bytes += begun.size
         while self._bytes > INCOMPLETE_MOST:
             self._bytes -= self._begun.popitem(last=False)[1].size

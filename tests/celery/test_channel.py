@@ -12,7 +12,7 @@ from kombu import Exchange, Queue
 from kombu.exceptions import BatchPublishError, ChannelError
 from kombu.simple import SimpleQueue
 
-from disque.celery.fanout import channel_of
+from disque.celery.fanout import PIECE, channel_of
 from disque.client import Disque, NoReplError
 from tests.celery.support import Got, connect, consume, drain, publish
 from tests.end_to_end.node import Node, until
@@ -106,6 +106,19 @@ class TestExchanges:
             connection.drain_events(timeout=10)
             other.drain_events(timeout=10)
         assert first.bodies == second.bodies == ["hear"]
+
+    @pytest.mark.parametrize("size", [10, 2 * PIECE])
+    def test_two_queues_of_one_channel_hear_what_fits_both(self, connection: Any, size: int) -> None:
+        first, second = Got(), Got()
+        channel = connection.channel()
+        with (
+            kombu.Consumer(channel, [Queue("all", FANOUT)], callbacks=[first]),
+            kombu.Consumer(channel, [Queue("some", FANOUT, "key")], callbacks=[second]),
+        ):
+            kombu.Producer(channel).publish("x" * size, exchange=FANOUT, routing_key="key")
+            for _ in range(2):
+                connection.drain_events(timeout=10)
+        assert first.bodies == second.bodies == ["x" * size]
 
     def test_who_listens_no_more_hears_nothing(self, connection: Any) -> None:
         first, second = Got(), Got()

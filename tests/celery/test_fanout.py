@@ -1,10 +1,11 @@
 import pytest
 
 from disque.celery import fanout
-from disque.celery.fanout import Joiner, channel_of, cut, topics_of
+from disque.celery.fanout import Joiner, Topic, channel_of, cut, topics_of
 from disque.core.base.glob import Glob
 
 KEYS = ("", "task.sent", "worker.online", "worker.eu.online")
+TOPIC = Topic("kombu:fanout:events")
 
 
 @pytest.mark.parametrize(
@@ -55,44 +56,51 @@ class TestPieces:
         joiner = Joiner()
         pieces = cut(payload)
         assert max(map(len, pieces)) < 1 << 18
-        assert [joiner.join(piece) for piece in pieces] == [None] * (len(pieces) - 1) + [payload]
+        assert [joiner.join(TOPIC, piece) for piece in pieces] == [None] * (len(pieces) - 1) + [payload]
 
     def test_pieces_of_several_messages_may_be_mixed(self) -> None:
         first, second = cut(b"a" * fanout.PIECE * 2), cut(b"b" * fanout.PIECE * 2)
         joiner = Joiner()
-        assert [joiner.join(piece) for piece in (first[0], second[0])] == [None, None]
-        assert joiner.join(second[1]) == b"b" * fanout.PIECE * 2
-        assert joiner.join(b"{}") == b"{}"
-        assert joiner.join(first[1]) == b"a" * fanout.PIECE * 2
+        assert [joiner.join(TOPIC, piece) for piece in (first[0], second[0])] == [None, None]
+        assert joiner.join(TOPIC, second[1]) == b"b" * fanout.PIECE * 2
+        assert joiner.join(TOPIC, b"{}") == b"{}"
+        assert joiner.join(TOPIC, first[1]) == b"a" * fanout.PIECE * 2
 
     def test_one_of_which_a_piece_is_lost_is_lost(self) -> None:
         pieces = cut(b"a" * fanout.PIECE * 3)
         joiner = Joiner()
-        assert [joiner.join(piece) for piece in (pieces[0], pieces[2], pieces[1])] == [None, None, None]
+        assert [joiner.join(TOPIC, piece) for piece in (pieces[0], pieces[2], pieces[1])] == [None, None, None]
+
+    def test_a_message_that_comes_for_two_topics_is_whole_for_both(self) -> None:
+        payload = b"a" * fanout.PIECE * 2
+        joiner = Joiner()
+        both = (TOPIC, Topic("kombu:fanout:events", is_pattern=True))
+        found = [joiner.join(topic, piece) for piece in cut(payload) for topic in both]
+        assert found == [None, None, payload, payload]
 
     def test_what_never_becomes_whole_makes_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(fanout, "INCOMPLETE_MOST", 3 * fanout.PIECE + 10_000)
         joiner = Joiner()
         messages = [cut(b"a" * fanout.PIECE * 2) for _ in range(5)]
-        assert [joiner.join(pieces[0]) for pieces in messages] == [None] * 5
-        assert [joiner.join(pieces[1]) is not None for pieces in messages] == [False, False, True, True, True]
+        assert [joiner.join(TOPIC, pieces[0]) for pieces in messages] == [None] * 5
+        assert [joiner.join(TOPIC, pieces[1]) is not None for pieces in messages] == [False, False, True, True, True]
 
     def test_empty_pieces_count_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(fanout, "INCOMPLETE_MOST", 100_000)
         joiner = Joiner()
         for number in range(1000):
-            assert joiner.join(b"\0%d 0 9 " % number) is None
-        begun = sum(joiner.join(b"\0%d 1 2 " % number) is not None for number in range(1000))
+            assert joiner.join(TOPIC, b"\0%d 0 9 " % number) is None
+        begun = sum(joiner.join(TOPIC, b"\0%d 1 2 " % number) is not None for number in range(1000))
         assert 0 < begun <= 100_000 // fanout.BEGUN_BYTES
 
     def test_the_pieces_of_one_message_count_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(fanout, "INCOMPLETE_MOST", 100_000)
         joiner = Joiner()
         for at in range(5000):
-            assert joiner.join(b"\0a %d 9999 " % at) is None
-        assert joiner.join(b"\0a 5000 5001 ") is None, "all pieces were kept"
+            assert joiner.join(TOPIC, b"\0a %d 9999 " % at) is None
+        assert joiner.join(TOPIC, b"\0a 5000 5001 ") is None, "all pieces were kept"
 
     @pytest.mark.parametrize("nonsense", [b"\0", b"\0a b", b"\0a b c d", b"\0a 0 x d"])
     def test_nonsense_is_refused(self, nonsense: bytes) -> None:
         with pytest.raises(ValueError, match=r".+"):
-            Joiner().join(nonsense)
+            Joiner().join(TOPIC, nonsense)
