@@ -94,7 +94,7 @@ def parser() -> argparse.ArgumentParser:
     dead.add_argument("queue", nargs="?", help="the queue in which they died")
     dead.add_argument("--count", type=int, help="this many (20), or with --revive and --delete all")
     action(dead, "revive", "delete")
-    command("cron", "schedules; to change one: disque [-p PORT ...] cron pause NAME, or resume, run, del: options in front")
+    command("cron", "schedules; to change one: disque [-p PORT ...] cron pause NAME, resume, run, del")
     command("workers", "processes that take jobs")
     top = command("top", "all of it, live")
     top.add_argument("--interval", type=seconds, default=1.0, help="seconds (1), 0.1 at least")
