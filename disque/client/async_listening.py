@@ -13,7 +13,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from disque.client.config import Address, Config
 from disque.client.errors import UnavailableError, typed
-from disque.client.listening import KEPT_MOST, LOOK_S, PING, QUIET_S, T, refusal, wait_s
+from disque.client.listening import KEPT_BYTES, KEPT_MOST, LOOK_S, PING, QUIET_S, T, refusal, size_of, wait_s
 from disque.client.packing import pack
 from disque.client.pool import TROUBLE_AT_FIRST, connection_options
 from disque.client.values import Duration, milliseconds
@@ -23,6 +23,27 @@ if TYPE_CHECKING:
 
 #: Messages that are taken before others have their turn: reading does not wait while there is more in its buffer.
 TURN_MOST: Final = 16
+
+
+class Kept(asyncio.Queue[T | Exception | None]):
+    """What waits for a consumer that is busy: a number of messages, and of bytes."""
+
+    def _init(self, maxsize: int) -> None:
+        super()._init(maxsize)
+        self._bytes = 0
+
+    def full(self) -> bool:
+        """Whether nothing more should come."""
+        return super().full() or self._bytes >= KEPT_BYTES
+
+    def _put(self, item: T | Exception | None) -> None:
+        super()._put(item)
+        self._bytes += size_of(item)
+
+    def _get(self) -> T | Exception | None:
+        item = super()._get()
+        self._bytes -= size_of(item)
+        return item
 
 
 class AsyncListening(Generic[T]):
@@ -45,7 +66,7 @@ class AsyncListening(Generic[T]):
         self._client = client
         self._timeout_s = None if timeout is None else milliseconds(timeout, "timeout") / 1000
         self._everywhere = everywhere
-        self._came: asyncio.Queue[T | Exception | None] = asyncio.Queue(kept)
+        self._came: Kept[T] = Kept(kept)
         #: What stopped `take`.
         self._next: Exception | None = None
         self._ended = False

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 EVENTS: Final = (
     *("added", "ready", "delivered", "acked", "nacked", "retried", "dead", "expired", "cancelled", "dropped", "moved"),
 )
-#: Messages that are kept for a consumer that is busy, before its nodes are not read from any more.
+#: Messages that are kept for a consumer that is busy, and their bytes, before its nodes are not read from any more.
 KEPT_MOST: Final = 10_000
+KEPT_BYTES: Final = 16 << 20
 #: A node that says nothing for so long is asked whether it is there.
 QUIET_S: Final = 15.0
 #: So often those who listen at all nodes look whether there are others now.
@@ -100,6 +101,11 @@ def read_event(words: object) -> Event | None:
     if len(parts) != 3 or parts[0] != "job":
         return None
     return Event(parts[1], parts[2], shown(message.data), message.channel)
+
+
+def size_of(value: object) -> int:
+    """Bytes for which something counts that waits for a consumer: events are short."""
+    return len(value.data) if isinstance(value, Message) else 0
 
 
 def shown(word: bytes) -> str:
@@ -238,6 +244,8 @@ class Listening(Generic[T]):
         self.random = SystemRandom()
         self._came: queue.SimpleQueue[T | Exception | None] = queue.SimpleQueue()
         self._room = Bell()
+        self._count = threading.Lock()
+        self._bytes = 0
         self._ended = False
         self._tried: set[Address] = set()
         self._ears: dict[Address | None, Ear[T]] = {}
@@ -261,6 +269,7 @@ class Listening(Generic[T]):
             except queue.Empty:
                 self._look_again()
                 continue
+            self._counts(-size_of(value))
             self._room.ring()
             if isinstance(value, Exception):
                 self.close()
@@ -293,10 +302,16 @@ class Listening(Generic[T]):
     def put(self, value: T, ear: Ear[T]) -> None:
         """Keep this for the consumer; waits while it has much to do."""
         while not ear.has_ended():
-            if self._came.qsize() < KEPT_MOST:
+            if self._came.qsize() < KEPT_MOST and self._bytes < KEPT_BYTES:
+                self._counts(size_of(value))
                 self._came.put(value)
                 return
             self._room.wait(1.0)
+
+    def _counts(self, size: int) -> None:
+        if size:
+            with self._count:
+                self._bytes += size
 
     def fail(self, error: Exception) -> None:
         """It makes no sense to go on."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from disque.client import AsyncDisque, Config, Disque, DisqueError, Event, Message, UnavailableError
+from disque.client import AsyncDisque, Config, Disque, DisqueError, Event, Message, UnavailableError, async_listening
 from disque.client import listening as listening_module
 from disque.client.async_listening import TURN_MOST
 from disque.client.listening import EVENTS, event_patterns, read_event, read_message, subscriptions
@@ -161,6 +161,31 @@ def test_who_is_slow_is_not_read_for(server: Server, monkeypatch: pytest.MonkeyP
     server.says = [b"".join(bulks(b"message", b"news", b"%d" % number) for number in range(100))]
     with Disque(config(server)) as client, client.listen("news") as listener:
         assert [next(listener).data for _ in range(100)] == [b"%d" % number for number in range(100)]
+
+
+def test_long_messages_are_not_read_ahead_for_who_is_slow(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listening_module, "KEPT_BYTES", 1)
+    server.says = [b"".join(bulks(b"message", b"news", b"%d" % number) for number in range(100))]
+    with Disque(config(server)) as client, client.listen("news") as listener:
+        assert next(listener).data == b"0"
+        assert [(next(listener).data, listener._came.qsize() < 2) for _ in range(99)] == [
+            (b"%d" % number, True) for number in range(1, 100)
+        ]
+
+
+def test_what_is_kept_with_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(async_listening, "KEPT_BYTES", 10)
+
+    async def work() -> list[bool]:
+        kept: async_listening.Kept[Message] = async_listening.Kept(5)
+        full = [kept.full()]
+        for data in (b"1234", b"", b"123456"):
+            kept.put_nowait(Message("c", data))
+            full.append(kept.full())
+        assert isinstance(kept.get_nowait(), Message)
+        return [*full, kept.full()]
+
+    assert asyncio.run(work()) == [False, False, False, True, False]
 
 
 def test_words_of_subscriptions() -> None:
