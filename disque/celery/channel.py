@@ -68,7 +68,7 @@ class Channel(virtual.Channel):
         self._consumers_of: dict[str, list[Consumer]] = {}
         self._order = cycle_by_name(self.options.order)()
         self._inbox: deque[Delivered] = deque()
-        self._heard: deque[tuple[str, terms.Raw]] = deque()
+        self._heard = fanout.Backlog()
         self._getter: Wire | None = None
         self._answer_by_s: float | None = None
         self._listener: Wire | None = None
@@ -298,20 +298,9 @@ class Channel(virtual.Channel):
     def deliver_one(self) -> bool:
         """Deliver one message. False: there is none that may be delivered."""
         while (self._heard or self._inbox) and not self.closed and self.qos.can_consume():
-            if self._heard:
-                queue, raw = self._heard.popleft()
-            else:
-                job = self._inbox.popleft()
-                queue = job.queue.removeprefix(self.options.prefix)
-                if queue not in self._consumers_of:
-                    self.give_back([job.id], count=False)
-                    continue
-                found = self._read(job)
-                if found is None:
-                    continue
-                raw = found
+            queue, raw = self._next_heard() if self._heard else self._next_job()
             consumers = self._consumers_of.get(queue)
-            if consumers:
+            if raw is not None and consumers:
                 consumer = consumers[0]
                 consumers.append(consumers.pop(0))
                 message = self._message(raw, no_ack=consumer.no_ack)
@@ -320,6 +309,24 @@ class Channel(virtual.Channel):
                 consumer.callback(message)
                 return True
         return False
+
+    def _next_heard(self) -> tuple[str, terms.Raw | None]:
+        """The oldest message from a fanout exchange, and its queue. None if it is no message: it is dropped."""
+        queue, payload = self._heard.take()
+        try:
+            return queue, terms.unpacked(payload)
+        except ValueError as error:
+            LOG.warning("what was published for %r is dropped: %s", queue, error)
+            return queue, None
+
+    def _next_job(self) -> tuple[str, terms.Raw | None]:
+        """The message that was taken first, and its queue. None if it is none, or nobody wants it any more."""
+        job = self._inbox.popleft()
+        queue = job.queue.removeprefix(self.options.prefix)
+        if queue in self._consumers_of:
+            return queue, self._read(job)
+        self.give_back([job.id], count=False)
+        return queue, None
 
     def settle(self, tag: str) -> None:
         """A message is done. Raises DisqueError: then it comes again."""
@@ -451,10 +458,12 @@ class Channel(virtual.Channel):
         topic = fanout.Topic(reply[1].decode(), is_pattern=reply[0] == b"pmessage")
         try:
             payload = self._joiner.join(topic, reply[-1])
-            if payload is not None:
-                self._heard += [(queue, terms.unpacked(payload)) for queue in self._topics.get(topic, ())]
         except ValueError as error:
             LOG.warning("what was published on %r is dropped: %s", topic.name, error)
+            return
+        if payload is not None:
+            for queue in self._topics.get(topic, ()):
+                self._heard.add(queue, payload)
 
     def _lose(self, wire: Wire) -> None:
         """A connection has ended: the next one is at another node, if there is one."""

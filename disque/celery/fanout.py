@@ -2,13 +2,16 @@
 
 A message goes to the channel of its exchange, with its routing key behind it if it has one. A queue that was bound
 without a key hears all of them; one with a key, or a pattern of topics, what fits, as with kombu's transport for Redis.
-Long messages go in pieces.
+Long messages go in pieces. What waits for a busy consumer has a bound.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import Final, NamedTuple
 from uuid import uuid4
 
+from kombu.log import get_logger
+
+LOG: Final = get_logger(__name__)
 HEAD: Final = "kombu:fanout:"
 #: Nodes take so much at once, less some room for a head; a piece begins with this byte, which no JSON does.
 PIECE: Final = 200_000
@@ -18,6 +21,13 @@ INCOMPLETE_MOST: Final = 64 << 20
 #: What each of those, and each of its pieces, counts for beside its bytes: empty ones take memory, too.
 BEGUN_BYTES: Final = 600
 PART_BYTES: Final = 50
+#: Bytes of whole messages that wait for a consumer, and what each counts for beside its bytes.
+WAITING_MOST: Final = 64 << 20
+WAITING_BYTES: Final = 150
+FULL: Final = (
+    "%d messages from fanout exchanges are dropped, the last one for %r: "
+    "the consumer is at its prefetch limit, and more than %d MB wait"
+)
 #: What patterns of channels give a meaning to.
 SPECIAL: Final = frozenset("*?[]\\^")
 
@@ -100,3 +110,46 @@ class Joiner:
         while self._bytes > INCOMPLETE_MOST:
             self._bytes -= self._begun.popitem(last=False)[1].size
         return None
+
+
+class Backlog:
+    """Whole messages that nobody has taken yet, each with the queue that it is for.
+
+    Consumers at their prefetch limit take none. The listener reads on all the same, so that it answers its node and is
+    not cut off. So the oldest make room here, as in a queue with a limit in RabbitMQ.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[str, bytes]] = deque()
+        self._bytes = 0
+        self._dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, queue: str, payload: bytes) -> None:
+        """A message has come."""
+        self._waiting.append((queue, payload))
+        self._bytes += len(payload) + WAITING_BYTES
+        while self._bytes > WAITING_MOST and len(self._waiting) > 1:
+            self._drop()
+
+    def _drop(self) -> None:
+        """The oldest one goes. The log hears of it at the first, the second, the fourth and so on: it is no flood."""
+        queue, _ = self.take()
+        self._dropped += 1
+        if self._dropped.bit_count() == 1:
+            LOG.warning(FULL, self._dropped, queue, WAITING_MOST >> 20)
+
+    def take(self) -> tuple[str, bytes]:
+        """The oldest one, with its queue. Raises IndexError if there is none."""
+        queue, payload = self._waiting.popleft()
+        self._bytes -= len(payload) + WAITING_BYTES
+        if not self._waiting:
+            self._dropped = 0
+        return queue, payload
+
+    def clear(self) -> None:
+        """Nobody wants them any more."""
+        self._waiting.clear()
+        self._bytes = self._dropped = 0

@@ -12,6 +12,7 @@ from kombu import Exchange, Queue
 from kombu.exceptions import BatchPublishError, ChannelError
 from kombu.simple import SimpleQueue
 
+from disque.celery import fanout
 from disque.celery.fanout import PIECE, channel_of
 from disque.client import Disque, NoReplError
 from tests.celery.support import Got, connect, consume, drain, publish
@@ -289,6 +290,34 @@ class TestMessages:
             while not got.bodies:
                 connection.drain_events(timeout=10)
         assert got.bodies == ["good"]
+
+    def test_of_what_is_published_to_a_busy_consumer_the_newest_is_kept(
+        self, connection: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any
+    ) -> None:
+        monkeypatch.setattr(fanout, "WAITING_MOST", 10_000)
+        got = Got(keep=True)
+        producer = kombu.Producer(connection.default_channel)
+        channel = connection.channel()
+        heard = channel._heard
+
+        def have_come() -> object:
+            channel.receive(channel._listener)
+            return len(heard) + heard._dropped == 19
+
+        with kombu.Consumer(channel, [Queue("a", FANOUT)], callbacks=[got], prefetch_count=1):
+            producer.publish([0, ""], exchange=FANOUT)
+            connection.drain_events(timeout=10)
+            for number in range(1, 20):
+                producer.publish([number, "x" * 1000], exchange=FANOUT)
+            with caplog.at_level(logging.CRITICAL):
+                until(have_come, "all of them")
+            kept = len(heard)
+            got.keep = False
+            got.messages[0].ack()
+            while len(got.bodies) <= kept:
+                connection.drain_events(timeout=10)
+        assert 1 < kept < 10
+        assert [number for number, _ in got.bodies] == [0, *range(20 - kept, 20)]
 
     def test_a_batch_goes_at_its_end_or_when_it_is_full(self, node: Node, connection: Any) -> None:
         producer = kombu.Producer(connection.default_channel)

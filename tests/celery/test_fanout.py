@@ -1,7 +1,10 @@
+import logging
+from typing import Any
+
 import pytest
 
 from disque.celery import fanout
-from disque.celery.fanout import Joiner, Topic, channel_of, cut, topics_of
+from disque.celery.fanout import Backlog, Joiner, Topic, channel_of, cut, topics_of
 from disque.core.base.glob import Glob
 
 KEYS = ("", "task.sent", "worker.online", "worker.eu.online")
@@ -104,3 +107,43 @@ class TestPieces:
     def test_nonsense_is_refused(self, nonsense: bytes) -> None:
         with pytest.raises(ValueError, match=r".+"):
             Joiner().join(TOPIC, nonsense)
+
+
+class TestBacklog:
+    def test_what_has_come_is_taken_in_order(self) -> None:
+        backlog = Backlog()
+        backlog.add("a", b"1")
+        backlog.add("b", b"2")
+        assert (len(backlog), backlog.take(), backlog.take(), len(backlog)) == (2, ("a", b"1"), ("b", b"2"), 0)
+
+    @pytest.mark.parametrize("size", [0, 850])
+    def test_when_much_waits_the_oldest_make_room_and_the_log_says_so(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: Any, size: int
+    ) -> None:
+        monkeypatch.setattr(fanout, "WAITING_MOST", 10 * (size + fanout.WAITING_BYTES))
+        backlog = Backlog()
+        for _ in range(2):  # when it was empty it is counted again
+            caplog.clear()
+            with caplog.at_level(logging.WARNING, "disque.celery.fanout"):
+                for number in range(110):
+                    backlog.add(str(number), b"x" * size)
+            assert [record.args[0] for record in caplog.records] == [1, 2, 4, 8, 16, 32, 64]
+            assert [backlog.take()[0] for _ in range(10)] == [str(number) for number in range(100, 110)]
+            assert len(backlog) == 0
+
+    def test_a_message_that_is_too_long_by_itself_is_kept(self, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+        monkeypatch.setattr(fanout, "WAITING_MOST", 1000)
+        backlog = Backlog()
+        with caplog.at_level(logging.CRITICAL):
+            for number in range(3):
+                backlog.add(str(number), b"x" * 2000)
+        assert (len(backlog), backlog.take()[0]) == (1, "2")
+
+    def test_what_was_cleared_takes_no_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(fanout, "WAITING_MOST", 2 * fanout.WAITING_BYTES)
+        backlog = Backlog()
+        for _ in range(2):
+            backlog.clear()
+            backlog.add("a", b"")
+            backlog.add("b", b"")
+            assert len(backlog) == 2
