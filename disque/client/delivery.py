@@ -16,9 +16,11 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeVar
 
 from redis.exceptions import AuthenticationError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from disque.client.config import Address, Config
 from disque.client.errors import DisqueError, IncompleteError, NoAuthError, UnavailableError, cause_text, make, typed
+from disque.client.limits import LONG_BYTES, QUESTION, QUESTIONS, too_long
 from disque.client.router import Router
 
 #: Errors of a node that cannot serve now while others can.
@@ -26,6 +28,8 @@ MOVE_ON: Final = frozenset({"LEAVING", "LOADING", "MISCONF", "DENIED"})
 #: Errors that all nodes would give.
 FINAL: Final = frozenset({"NOAUTH", "WRONGPASS", "NOPROTO"})
 NOT_LOGGED_IN: Final = "this node wants a password: disque://password@host, or the option 'password'"
+#: A node that hangs: it has not closed the connection.
+TIMEOUTS: Final = (RedisTimeoutError, TimeoutError)
 NO_CODES: Final[frozenset[str]] = frozenset()
 #: Packed requests that wait for what other clients do.
 WAITS: Final = re.compile(rb"\*\d+\r\n\$\d+\r\n(?:GETJOB|WAITJOB)\r\n", re.IGNORECASE)
@@ -119,6 +123,9 @@ class Parcel:
         part: list[bytes] = []
         size = 0
         for request in self.requests:
+            if part and len(request) >= PART_BYTES:  # alone, since a node may close the connection over it
+                yield self._part(part)
+                part, size = [], 0
             part.append(request)
             size += len(request)
             if size >= PART_BYTES:
@@ -170,9 +177,27 @@ class Delivery:
         data = b"".join([self.parcel.requests[at] for at in self.pending])
         return Exchange(address, data, len(self.pending), self._timeout_s(), self._kind())
 
+    def question(self, outcome: Outcome) -> Exchange | None:
+        """What to ask the node if it may have closed the connection over a request that is too long for it."""
+        if not outcome.sent or outcome.failure is None or isinstance(outcome.failure, TIMEOUTS):
+            return None
+        if all(len(self.parcel.requests[at]) < LONG_BYTES for at in self.pending[len(outcome.replies) :]):
+            return None
+        return Exchange(self._address, QUESTION, QUESTIONS, self.config.timeout_ms / 1000)
+
+    def refuse_long(self, outcome: Outcome, told: Sequence[Reply]) -> None:
+        """Answer what was too long for the node; ``told`` is what it said of its limits."""
+        for at in self.pending[len(outcome.replies) :]:
+            request = self.parcel.requests[at]
+            if len(request) >= LONG_BYTES:
+                self.replies[at] = too_long(request, told, self._where())
+
     def take(self, outcome: Outcome) -> None:
         """Note what came of the exchange; ``pending`` is what is left. Raises what no other node would do better."""
-        left = self.pending[len(outcome.replies) :]
+        unread = self.pending[len(outcome.replies) :]
+        left = [at for at in unread if self.replies[at] is None]
+        if unread and not left:
+            outcome.failure = None  # the node closed the connection, and is well
         again: list[int] = []
         for at, reply in zip(self.pending, outcome.replies, strict=False):
             error = self._typed(reply) if isinstance(reply, Exception) else None
@@ -285,6 +310,9 @@ def deliver_part(router: Router, config: Config, parcel: Parcel) -> Flow[list[Re
                 break
             outcome = yield step
             if isinstance(step, Exchange):
+                question = delivery.question(outcome)
+                if question is not None:
+                    delivery.refuse_long(outcome, (yield question).replies)
                 delivery.take(outcome)
         except DisqueError as error:
             error.results = delivery.replies

@@ -32,7 +32,7 @@ class DisqueError(exceptions.ResponseError):
 
 
 class CommandError(DisqueError):
-    """ERR: syntax, a number out of range, an unknown command."""
+    """ERR: syntax, a number out of range, an unknown command; what is too long for the node."""
 
 
 class UnknownCodeError(DisqueError):

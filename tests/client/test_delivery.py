@@ -3,10 +3,12 @@ from typing import Any
 
 import pytest
 from redis.exceptions import AuthenticationError, BusyLoadingError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from disque.client import errors
 from disque.client.config import Address
 from disque.client.delivery import Exchange, Kind, Outcome, Parcel, Pause, deliver
+from disque.client.limits import LONG_BYTES, QUESTION, QUESTIONS
 from disque.client.packing import pack
 from disque.client.router import Router
 from tests.client.fake import A, B, C, config, lost, refusal
@@ -169,7 +171,20 @@ def test_a_wrong_password_is_wrong_everywhere() -> None:
         Way(Parcel(ONE), A, B).answer(failure=AuthenticationError("odd"), sent=False)
 
 
+@pytest.mark.parametrize("failure", [TimeoutError(), RedisTimeoutError()])
+def test_a_node_that_hangs_is_not_asked_whether_a_request_was_too_long(failure: Exception) -> None:
+    long = pack([b"ADDJOB", b"q", b"x" * LONG_BYTES, b"0"])
+    way = Way(Parcel([long]), A, B).answer(failure=failure)
+    assert way.step == Exchange(B, long, 1, 3.0)
+    assert way.answer(failure=lost()).step == Exchange(B, QUESTION, QUESTIONS, 3.0)
+
+
 class TestNotTwice:
+    def test_what_was_too_long_is_known_not_to_be_done(self) -> None:
+        way = Way(Parcel([pack([b"X", b"x" * LONG_BYTES])], again=False), A).answer(failure=lost())
+        way.answer([b"proto-max-bulk-len", b"1024"])
+        assert isinstance(way.result[0], errors.CommandError)
+
     def test_what_was_sent_is_not_sent_again(self) -> None:
         way = Way(Parcel(ONE, again=False), A, B)
         with pytest.raises(errors.IncompleteError, match="a:1 was lost before it answered: gone"):
