@@ -2,12 +2,18 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import Any, Protocol, TypeVar
+from contextlib import suppress
+from typing import Any, Final, Protocol, TypeVar
 
-from disque.client import AsyncDisque, Disque, DisqueError, Ended, NewJob, Result
+from disque.client import AsyncDisque, CommandError, Disque, DisqueError, Ended, NewJob, Result
+from disque.client.errors import NoPermError
+from disque.client.limits import WORD
 from disque.client.values import Duration
 
 T = TypeVar("T")
+
+#: The user may have no right to ask for a setting, and the command may be renamed.
+MAY_NOT_ASK: Final = (CommandError, NoPermError)
 
 
 class Door(Protocol):
@@ -34,6 +40,9 @@ class Door(Protocol):
 
     async def find(self, queue: str, key: str) -> str | None:
         """The ID of the job with this UNIQUE key."""
+
+    async def longest(self) -> int | None:
+        """How long a job may be, in bytes; None where nobody says."""
 
 
 class ServerDoor:
@@ -71,6 +80,12 @@ class ServerDoor:
         """See `Door`."""
         return await self.client.find(queue, key)
 
+    async def longest(self) -> int | None:
+        """See `Door`."""
+        with suppress(*MAY_NOT_ASK):
+            return int((await self.client.config_get(WORD)).get(WORD, 0)) or None
+        return None
+
 
 class BlockingDoor:
     """The same over the blocking client: its coroutines never wait, so that `door.finish` runs them without a loop."""
@@ -106,6 +121,12 @@ class BlockingDoor:
     async def find(self, queue: str, key: str) -> str | None:
         """See `Door`."""
         return self.client.find(queue, key)
+
+    async def longest(self) -> int | None:
+        """See `Door`."""
+        with suppress(*MAY_NOT_ASK):
+            return int(self.client.config_get(WORD).get(WORD, 0)) or None
+        return None
 
 
 class Gathering:

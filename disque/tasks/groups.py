@@ -14,12 +14,14 @@ members may, 30 days at least: then it can tell of those that have expired.
 docs/decisions/groups.md says why not a counter.
 """
 
+import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from disque.client import Ended
+from disque.client.limits import WORD
 from disque.tasks.door import Door
 from disque.tasks.errors import Dead, Snooze, seconds
 from disque.tasks.handle import LOST, Job
@@ -36,8 +38,13 @@ R_co = TypeVar("R_co", covariant=True)
 NAME: Final = "disque:group"
 #: Ends of members are kept for so long, unless they say themselves for how long.
 RETAIN_S: Final = 86_400
-#: IDs in one WAITJOB.
+#: IDs in one WAITJOB, and in the first, which shows how long results are.
 IDS_MOST: Final = 1000
+FIRST: Final = 64
+#: Bytes of results in one reply: so long the others of a group are thought to be as those that are there.
+REPLY_BYTES: Final = 16 << 20
+#: Results that are longer together may be too long for one job: then nodes are asked.
+UNASKED_BYTES: Final = 1 << 20
 #: How long it waits: a quarter of the time, too. Servers need a second to be sure that none of them knows a job, so the
 #: longest is longer; the first ones are short, since a look takes a place in the worker that members may need.
 WAIT_LEAST_S: Final = 0.5
@@ -74,19 +81,37 @@ def collector(app: Grouping, door: Callable[[], Door], clock: Callable[[], float
     """The task of an app that collects. ``options`` are its own, whatever those of the app are."""
 
     async def collect(ids: list[str], since: float) -> list[Any]:
-        ended: list[Ended | None] = []
-        wait_s = within(WAIT_LEAST_S, (clock() - since) / 4, WAIT_MOST_S)
-        for at in range(0, len(ids), IDS_MOST):
-            ended += await door().wait(ids[at : at + IDS_MOST], wait_s)
-            if None in ended:
-                raise Snooze(within(SOONEST_S, (clock() - since) / 4, LATEST_S), "members of the group still run")
-        known = [one for one in ended if one is not None]
+        known = await ends(door(), ids, within(WAIT_LEAST_S, (clock() - since) / 4, WAIT_MOST_S))
+        if known is None:
+            raise Snooze(within(SOONEST_S, (clock() - since) / 4, LATEST_S), "members of the group still run")
         failed = [one for one in known if not one.done]
         if failed:
             raise Dead(f"{len(failed)} of {len(known)} jobs of the group have not succeeded: {told(failed[0])}")
         return [None if one.result is None else read(one.result) for one in known]
 
     return Collector(app, collect, NAME, options)
+
+
+async def ends(door: Door, ids: Sequence[str], wait_s: float) -> list[Ended] | None:
+    """How jobs have ended, None if some have not. Raises Dead when the results are too long for a job that has all."""
+    ended: list[Ended] = []
+    size, most = 0, float(UNASKED_BYTES)
+    while len(ended) < len(ids):
+        at = len(ended)
+        count = min(FIRST if not at else max(1, REPLY_BYTES * at // (size + 1)), IDS_MOST)
+        for one in await door.wait(ids[at : at + count], wait_s):
+            if one is None:
+                return None
+            ended.append(one)
+            size += len(one.result or b"")
+        if size > most:
+            most = await door.longest() or math.inf
+        if size > most:
+            raise Dead(
+                f"the results of the first {len(ended)} of {len(ids)} jobs of the group have {size} bytes,"
+                f" and the nodes take {most:.0f} at most in one job ({WORD}): return where the data is, not the data"
+            )
+    return ended
 
 
 def within(least: float, value: float, most: float) -> float:

@@ -120,6 +120,10 @@ class Memory:
         """See `Door`."""
         return self._keeper(queue, key)
 
+    async def longest(self) -> int | None:
+        """See `Door`."""
+        return None
+
     # -- what a worker does -----------------------------------------------------------------------------------------
 
     def take(self) -> Held | None:

@@ -1,13 +1,18 @@
 """Groups: something when all are done, or a dead letter that says who is not."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
-from disque.tasks import App, JobFailedError, NotDoneError, Snooze
-from disque.tasks.groups import NAME
+from disque.client import Config, Disque, Ended
+from disque.tasks import App, Dead, JobFailedError, NotDoneError, Snooze
+from disque.tasks.door import BlockingDoor, ServerDoor
+from disque.tasks.groups import NAME, ends
+from disque.tasks.memory import Memory
 from disque.tasks.options import TTL_S, Options
 from disque.tasks.task import Bound
+from tests.client.fake import both, making, refusal
 from tests.tasks.support import Shop
 
 
@@ -201,3 +206,77 @@ def test_over_a_node(shop: Shop) -> None:
             assert await job.result(30) == sum(n * n for n in range(20))
 
     asyncio.run(scene())
+
+
+class Kept(Memory):
+    """Members that are done, with results of so many bytes each, and how a node is asked after them."""
+
+    def __init__(self, size: int, most: int | None) -> None:
+        super().__init__()
+        self.body = b"x" * size
+        self.most = most
+        self.asked: list[int] = []
+
+    async def wait(self, ids: Sequence[str], timeout: object) -> list[Ended | None]:  # noqa: ARG002, ASYNC109 - see `Door`
+        self.asked.append(len(ids))
+        return [Ended(one, "done", self.body, None) for one in ids]
+
+    async def longest(self) -> int | None:
+        return self.most
+
+
+@pytest.mark.parametrize(("size", "most", "asked"), [(0, 1, [64, 1000, 936]), (1 << 18, None, [64, *[63] * 30, 46])])
+def test_short_results_come_many_at_a_time_and_long_ones_few(size: int, most: int | None, asked: list[int]) -> None:
+    kept = Kept(size, most)
+    found = asyncio.run(ends(kept, ["D-1"] * 2000, 1.0))
+    assert found is not None
+    assert (len(found), kept.asked) == (2000, asked)
+
+
+def test_results_that_no_job_could_have_are_not_gathered() -> None:
+    kept = Kept(50_000, 4_000_000)
+    with pytest.raises(Dead, match=r"first 64 of 100 .* 3200000 bytes, and the nodes take 3000000 at most in one job"):
+        asyncio.run(ends(Kept(50_000, 3_000_000), ["D-1"] * 100, 1.0))
+    with pytest.raises(Dead, match=r"first 100 of 100 .* 5000000 bytes, .* 4000000 .* \(proto-max-bulk-len\)"):
+        asyncio.run(ends(kept, ["D-1"] * 100, 1.0))
+
+
+def test_a_chain_and_a_group_whose_next_job_is_too_long_for_a_node_end(shop: Shop, config: Config) -> None:
+    app = shop.app
+
+    @app.task
+    async def large(size: int) -> str:
+        return "x" * size
+
+    @app.task(retain=60)
+    async def length(body: object) -> int:
+        return len(str(body))
+
+    async def scene() -> None:
+        async with app, shop.working():
+            chain = await large.bind(8 << 20).then(length).enqueue()
+            with pytest.raises(JobFailedError, match=r"next job was refused: too long: .*takes 2097152 at most"):
+                await chain.result(30)
+            group = await app.group(large.bind(900_000) for _ in range(4)).then(length).enqueue()
+            with pytest.raises(JobFailedError, match=r"3600008 bytes, and the nodes take 2097152 at most"):
+                await group.result(30)
+
+    with Disque(config) as client:
+        usual = client.config_get("proto-max-bulk-len")["proto-max-bulk-len"]
+        client.config_set("proto-max-bulk-len", 2 << 20)
+        try:
+            asyncio.run(scene())
+        finally:
+            client.config_set("proto-max-bulk-len", usual)
+
+
+@both
+@pytest.mark.parametrize(
+    ("told", "most"),
+    [({b"proto-max-bulk-len": b"5000"}, 5000), ({}, None), (refusal("NOPERM no"), None), (refusal("ERR no"), None)],
+)
+def test_a_node_is_asked_how_long_a_job_may_be(kind: str, told: object, most: int | None) -> None:
+    with making(kind) as make:
+        hands = make(lambda _address, _words: told)
+        door = BlockingDoor(hands.client) if kind == "blocking" else ServerDoor(hands.client)
+        assert hands.wait(door.longest()) == most
