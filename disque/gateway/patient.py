@@ -3,6 +3,8 @@
 A request whose node falls silent (see `circuit`) is waited for another `HUNG_S`: most nodes that do not answer a PING
 are only busy for a moment. Then its connection is given up, as if it had been lost: what is not answered yet goes to
 another node, as `disque.client` always does it. So it may be done twice, unless it must not be sent twice.
+
+The results of many jobs are waited for under a ration (see `rations`).
 """
 
 import asyncio
@@ -13,8 +15,10 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from disque.client import AsyncDisque, Config
 from disque.client.async_pool import AsyncInterrupt
 from disque.client.delivery import Exchange, Outcome, Step
+from disque.client.ends import Ended
 from disque.gateway import circuit as limits
 from disque.gateway.circuit import Circuit
+from disque.gateway.rations import RATION, Ration, RationedPool
 
 #: Who waits long looks at its node so often, in seconds.
 LOOKS_S: Final = 2.0
@@ -26,6 +30,17 @@ class PatientDisque(AsyncDisque):
     def __init__(self, config: Config, circuit: Circuit) -> None:
         super().__init__(config)
         self.circuit = circuit
+        self._pool = RationedPool(self.config, self.router.learned)
+
+    async def ends(self, ids: list[bytes], most: int, timeout_s: float, *, any_one: bool) -> list[Ended | None]:
+        """The same as `wait`; about ``most`` bytes of results are told, and LEFT_OUT stands for the others."""
+        ration = Ration(most)
+        token = RATION.set(ration)
+        try:
+            return await self.wait(*ids, timeout=timeout_s, any=any_one)
+        finally:
+            RATION.reset(token)
+            ration.back_to(0)
 
     async def perform(
         self, step: Step, interrupt: AsyncInterrupt | None = None, outcome: Outcome | None = None

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from disque.client import AsyncDisque, DisqueError, NodeInfo, UnavailableError
 from disque.client.replies import JobInfo
 from disque.gateway.cluster import Cluster
-from disque.gateway.rest.operation import bad
+from disque.gateway.rest.operation import VALUES_MOST, bad
 
 CURSOR_MOST: Final = 2000
 #: Seconds for which one request goes on with a walk, so that a page that has nothing to show comes to an end, too.
@@ -55,20 +55,40 @@ async def walk(cluster: Cluster, cursor: str, limit: int, step: Walk) -> tuple[M
 
 
 async def go(cluster: Cluster, cursor: str, limit: int, step: Walk, most: int | None = None) -> tuple[Met, str | None]:
-    """Walk through all nodes, one after the other, for `LONGEST_S` at most. A node that is gone is passed over."""
+    """Walk through all nodes, one after the other, for `LONGEST_S` at most. A node that is gone is passed over.
+
+    No step begins behind `VALUES_MOST` bytes of bodies and results; what a node gives in one step is not much more.
+    """
     nodes = sorted(await cluster.nodes())
     until_s = time.monotonic() + LONGEST_S
     place: Place | None = place_of(cursor)
     found: Met = []
-    while place is not None and len(found) < limit and time.monotonic() < until_s:
+    size = 0
+    while place is not None and len(found) < limit and size < VALUES_MOST and time.monotonic() < until_s:
         met, after = await one_step(cluster, nodes, place, step)
         fresh = behind(met, place.last)
-        if most is not None and len(found) + len(fresh) > most:
-            found += fresh[: most - len(found)]
+        some = fresh if most is None else fitting(fresh, most - len(found), VALUES_MOST - size)
+        found += some
+        if len(some) < len(fresh):
             return found, written(place._replace(last=str(found[-1][1]["id"])))
-        found += fresh
+        size += sum(map(size_of, some))
         place = after
     return found, None if place is None else written(place)
+
+
+def fitting(met: Met, most: int, most_bytes: int) -> Met:
+    """The first of these jobs: those that begin within so many bytes."""
+    size = 0
+    for at, one in enumerate(met[:most]):
+        if size >= most_bytes:
+            return met[:at]
+        size += size_of(one)
+    return met[:most]
+
+
+def size_of(one: tuple[NodeInfo, JobInfo]) -> int:
+    """The bytes of what is known of a job, about: long are its body, and its result, which is a text here."""
+    return sum(len(value) for value in one[1].values() if isinstance(value, bytes | str))
 
 
 def behind(met: Met, last: str) -> Met:

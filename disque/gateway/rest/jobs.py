@@ -1,21 +1,24 @@
 """Operations on jobs: add, take, acknowledge, give back, extend, wait, look."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any, Final
 
 from disque.client import NewJob, json_body, replies
-from disque.client.ends import Fate
+from disque.client.ends import Ended, Fate
 from disque.client.errors import typed
 from disque.client.values import duration_word, name_word
 from disque.gateway import holders, ids, lookup
 from disque.gateway.asgi import unless_gone
-from disque.gateway.rest.operation import Ask, Operation, Result, bad, unknown
+from disque.gateway.rations import LEFT_OUT, SHORT
+from disque.gateway.rest.operation import VALUES_MOST, Ask, Operation, Result, bad, unknown
 from disque.gateway.rest.schema import anything, array, boolean, filled, integer, number, record, string
 from disque.gateway.rest.shapes import (
     ADDED,
     ADDED_MANY,
     BODY,
     COUNT,
+    ENDED,
     ID,
     JOB,
     NEW_JOB,
@@ -192,12 +195,26 @@ def shown_fate(fate: Fate) -> dict[str, object]:
 
 async def wait(ask: Ask) -> Result:
     """POST /wait: until some jobs have ended."""
-    job_ids = all_ids(ask.body["ids"])
-    waiting = ask.cluster.client.wait(*job_ids, timeout=ask.body.get("timeout", 0), any=ask.body.get("any", False))
+    given = ask.body
+    job_ids = all_ids(given["ids"])
+    waiting = ask.cluster.client.ends(job_ids, VALUES_MOST, given.get("timeout", 0), any_one=given.get("any", False))
     ended = await unless_gone(ask.request.receive, waiting)
-    shown = [{"status": None} if one is None else shown_fate(one) for one in ended]
-    found = [{**one, "id": job_id} for job_id, one in zip(ask.body["ids"], shown, strict=True)]
+    told: set[str] = set()
+    found = [{**shown_end(one, told), "id": job_id} for job_id, one in zip(given["ids"], ended, strict=True)]
     return Result({"jobs": found})
+
+
+def shown_end(end: Ended | None, told: set[str]) -> dict[str, object]:
+    """How a job that was waited for has ended, if it has. Those in ``told`` have had their long result already."""
+    if end is None:
+        return {"status": None}
+    if end.result is not None and len(end.result) > SHORT:
+        if end.id in told:
+            end = replace(end, result=LEFT_OUT)
+        told.add(end.id)
+    if end.result is LEFT_OUT:
+        return {**shown_fate(replace(end, result=None)), "left_out": True}
+    return shown_fate(end)
 
 
 WAIT: Final = number("seconds to wait for it", 0, WAIT_MOST_S)
@@ -245,6 +262,7 @@ OPERATIONS: Final = (
             },
             "ids",
         ),
+        wants=record({"jobs": array(ENDED)}, "jobs"),
     ),
     Operation("GET", "/jobs/{id}", get, "A job, or how it ended", wants=JOB),
     Operation(

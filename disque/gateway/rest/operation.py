@@ -19,6 +19,8 @@ T = TypeVar("T")
 #: Bytes of a JSON body; elements of a page.
 JSON_MOST: Final = 16 << 20
 PAGE_MOST: Final = 1000
+#: Bytes of bodies and results in one answer, about.
+VALUES_MOST = 8 << 20  # not Final: tests want less
 
 CURSOR: Final = string("where to go on: the next of the answer before")
 NEXT: Final = nullable(string("give it as cursor to go on; null: there is no more"))

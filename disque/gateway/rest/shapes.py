@@ -64,6 +64,18 @@ TAKEN: Final = record(
     }
 )
 JOB: Final = {"type": "object", "description": "What is known of a job, as SHOW has it, or how it ended, as RESULT."}
+ENDED: Final = record(
+    {
+        "id": ID,
+        "status": nullable(string("how it ended; null: it has not")),
+        "result": nullable(string("what has come of it: a text, or base64 where encoding says so")),
+        "encoding": nullable(string("how result is written", enum=["utf-8", "base64", None])),
+        "error": nullable(string("why it failed last")),
+        "left_out": boolean("true: it has a result, and the answer would be too large with it; ask for the job itself"),
+    },
+    "id",
+    "status",
+)
 QUEUE: Final = {"type": "object", "description": "Figures of a queue at all nodes, as QSTAT CLUSTER has them."}
 ADDED: Final = record({"id": ID}, "id")
 ADDED_MANY: Final = record({"jobs": array(record({"id": ID, "error": string(), "code": string()}), None)}, "jobs")

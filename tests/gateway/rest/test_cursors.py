@@ -93,3 +93,29 @@ def test_a_walk_meets_each_job_once_and_ends(api: Api) -> None:
             break
     assert sorted(met) == sorted(added)
     assert api.refused("GET", "/queues/mails/jobs?cursor=x") == "this is no cursor of this API"
+
+
+@pytest.mark.parametrize("sizes", [(3, 0, 25, 4), (1,) * 9])
+def test_pages_have_a_bound_of_bytes_too(sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("disque.gateway.rest.cursors.VALUES_MOST", 10)
+    node = OneNode([[f"{at}.{number:02}" for number in range(size)] for at, size in enumerate(sizes)])
+    every = [one for some in node.steps for one in some]
+    pages = node.all(page)
+    assert max(map(len, pages)) == 3
+    assert [one for some in pages for one in some] == every
+    assert [one for some in node.all(whole_steps) for one in some] == every
+
+
+def test_long_results_make_a_page_shorter(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = {api.add(retain=60) for _ in range(3)}
+    for job_id in ended:
+        api("POST", f"/jobs/{job_id}/ack", {"result": "r" * 5000})
+    monkeypatch.setattr("disque.gateway.rest.cursors.VALUES_MOST", 4000)
+    met: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = api("GET", f"/queues/mails/jobs?state=done&cursor={cursor}")
+        met += [job["id"] for job in page["jobs"]]
+        assert len(page["jobs"]) <= 1
+        cursor = page["next"]
+    assert sorted(met) == sorted(ended)

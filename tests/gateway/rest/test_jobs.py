@@ -171,6 +171,31 @@ class TestEnds:
         assert api.gateway.run(both()) == "cancelled"
         assert api.refused("POST", "/wait", {"ids": []}) == "'ids' is empty"
 
+    def test_results_beyond_the_bound_are_left_out_and_can_be_asked_for(
+        self, api: Api, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("disque.gateway.rest.jobs.VALUES_MOST", 10_000)
+        sizes = (5000, 10, 5000, 5000, 0)
+        job_ids = [api.add(retain=60) for _ in sizes]
+        for job_id, size in zip(job_ids, sizes, strict=True):
+            api("POST", f"/jobs/{job_id}/ack", {"result": "r" * size})
+        failed = api.add(tries=1, deadletter="", retain=60)
+        api.take(count=10)
+        api("POST", f"/jobs/{failed}/nack", {"error": "no"})
+        ended = api("POST", "/wait", {"ids": [*job_ids, failed]})["jobs"]
+        assert [one["status"] for one in ended] == ["done"] * 5 + ["dead"]
+        assert [len(one["result"] or "") for one in ended] == [5000, 10, 5000, 0, 0, 0]
+        assert [one.get("left_out") for one in ended] == [None, None, None, True, None, None]
+        assert ended[5]["error"] == "no"
+        assert len(api("GET", f"/jobs/{job_ids[3]}/result")["result"]) == 5000
+
+    def test_a_job_that_is_named_twice_has_its_long_result_once(self, api: Api) -> None:
+        job_id = api.add(retain=60)
+        api("POST", f"/jobs/{job_id}/ack", {"result": "r" * 5000})
+        first, second = api("POST", "/wait", {"ids": [job_id] * 2})["jobs"]
+        assert (len(first["result"]), first.get("left_out")) == (5000, None)
+        assert (second["result"], second["left_out"], second["status"]) == (None, True, "done")
+
     def test_failures_are_told_and_the_last_one_is_dead(self, api: Api) -> None:
         job_id = api.add(tries=2)
         api.take()
