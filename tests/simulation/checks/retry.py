@@ -28,7 +28,8 @@ class Retry:
     off for so long, and then reached no other one with the job for so long, that they forgot each
     other, or one that has its copy from there (Rule 52), and what others deliver then. A WORKING that came so late that
     another node had the job in its queue already, or would have it before it heard of this, counts for what came from
-    there only from when that one must have heard of it. Clocks may drift; nothing else counts, not one ms.
+    there only from when that one must have heard of it; never, if nobody had got the job before and there was no link.
+    Clocks may drift; nothing else counts, not one ms.
     """
 
     promise = "I4"
@@ -66,8 +67,11 @@ class Retry:
         history = self.history
         if any(since_ms <= ack.at_ms <= until_ms for ack in known.acks):
             return True  # what follows is the business of I5
-        is_late = not earlier.late.isdisjoint(claim.path)
-        if is_late and not self.is_heard(earlier.machine, claim.machine, since_ms, until_ms):
+        late = earlier.late.intersection(claim.path)
+        if late and (
+            not self.is_heard(earlier.machine, claim.machine, since_ms, until_ms)
+            or self.is_in_vain(known, earlier, late)
+        ):
             return True
         paths = {*claim.path, *earlier.path}
         if (
@@ -133,6 +137,20 @@ class Retry:
         network = self.cluster.network
         travel_ms = NEWS_MS + network.slowest(machine, again)
         return any(end - begin >= travel_ms for begin, end in network.log.up(machine, again, since_ms, until_ms))
+
+    def is_in_vain(self, known: Known, working: Claim, late: frozenset[int]) -> bool:
+        """Whether a WORKING for a job that nobody had got yet was lost with the link to who had it in its queue.
+
+        That one knows of no delivery, so it has no reason to ask about it when the link is there again.
+        """
+        if any(not one.working and one.at_ms <= working.at_ms for one in known.claims):
+            return False
+        network, begin = self.cluster.network, working.at_ms
+        for machine in late:
+            end = begin + network.slowest(working.machine, machine) + 1
+            if (begin, end) not in network.log.up(working.machine, machine, begin, end):
+                return True
+        return False
 
     def has_failed(self, machine: int, again: int, since_ms: int, until_ms: int) -> bool:
         """Whether a node that knew of the delivery failed the node that delivers again."""

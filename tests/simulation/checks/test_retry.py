@@ -50,6 +50,22 @@ def test_but_from_where_it_was_queued_before_that_was_heard() -> None:
         place.deliver(15_000)
 
 
+@pytest.mark.parametrize(("apart_ms", "is_excused"), [((9990, 10_030), True), ((9900, 9990), False)])
+def test_nor_is_that_ever_heard_if_nobody_had_the_job_and_the_link_was_cut(
+    apart_ms: Interval, *, is_excused: bool
+) -> None:
+    place = Place()
+    place.working.late = frozenset({1})
+    log = place.cluster.network.log
+    log.past[0, 1] = [(0, apart_ms[0])]
+    log.since[0, 1] = apart_ms[1]
+    if is_excused:
+        place.deliver(15_000)
+        place.known.claims.insert(0, Claim(9000, 1, 1, (1,), working=False))
+    with pytest.raises(Violation, match="5000 ms after a WORKING"):
+        place.deliver(15_000)
+
+
 def test_nor_is_that_heard_within_the_same_ms() -> None:
     place = Place()
     place.deliver(place.working.at_ms)
