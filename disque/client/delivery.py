@@ -19,8 +19,17 @@ from redis.exceptions import AuthenticationError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from disque.client.config import Address, Config
-from disque.client.errors import DisqueError, IncompleteError, NoAuthError, UnavailableError, cause_text, make, typed
-from disque.client.limits import LONG_BYTES, QUESTION, QUESTIONS, too_long
+from disque.client.errors import (
+    DisqueError,
+    IncompleteError,
+    NoAuthError,
+    TooLongError,
+    UnavailableError,
+    cause_text,
+    make,
+    typed,
+)
+from disque.client.limits import LONG_BYTES, QUESTION, QUESTIONS, is_refusal, too_long
 from disque.client.router import Router
 
 #: Errors of a node that cannot serve now while others can.
@@ -149,6 +158,7 @@ class Delivery:
         self.pending = list(range(len(parcel.requests)))
         self.failures: list[tuple[str, Exception]] = []
         self._refused: dict[int, DisqueError] = {}
+        self._long: dict[int, DisqueError] = {}
         self._tried: set[Address] = set()
         self._sent = 0
         self._rounds = 0
@@ -165,6 +175,7 @@ class Delivery:
             return None
         address = self.router.choose(self._tried, self.parcel.prefer)
         if address is None:
+            self._settle_long()
             if self._all_said(self.parcel.elsewhere):
                 self._give_up()
                 return None
@@ -179,26 +190,30 @@ class Delivery:
 
     def question(self, outcome: Outcome) -> Exchange | None:
         """What to ask the node if it may have closed the connection over a request that is too long for it."""
-        if not outcome.sent or outcome.failure is None or isinstance(outcome.failure, TIMEOUTS):
+        told = is_refusal(outcome.replies[-1]) if outcome.replies else False
+        if not told and (not outcome.sent or outcome.failure is None or isinstance(outcome.failure, TIMEOUTS)):
             return None
-        if all(len(self.parcel.requests[at]) < LONG_BYTES for at in self.pending[len(outcome.replies) :]):
+        if not told and all(len(self.parcel.requests[at]) < LONG_BYTES for at in self.pending[len(outcome.replies) :]):
             return None
         return Exchange(self._address, QUESTION, QUESTIONS, self.config.timeout_ms / 1000)
 
     def refuse_long(self, outcome: Outcome, told: Sequence[Reply]) -> None:
-        """Answer what was too long for the node; ``told`` is what it said of its limits."""
-        for at in self.pending[len(outcome.replies) :]:
-            request = self.parcel.requests[at]
-            if len(request) >= LONG_BYTES:
-                self.replies[at] = too_long(request, told, self._where())
+        """Note what was too long for the node, which another one may take; ``told`` is what it said of its limits."""
+        refusal = outcome.replies.pop() if outcome.replies and is_refusal(outcome.replies[-1]) else None
+        unread = self.pending[len(outcome.replies) :]
+        found = {at: too_long(self.parcel.requests[at], told, self._where()) for at in unread}
+        self._long = {at: error for at, error in found.items() if error is not None}
+        if refusal is not None and unread[0] not in self._long:
+            outcome.replies.append(refusal)
 
     def take(self, outcome: Outcome) -> None:
         """Note what came of the exchange; ``pending`` is what is left. Raises what no other node would do better."""
-        unread = self.pending[len(outcome.replies) :]
-        left = [at for at in unread if self.replies[at] is None]
-        if unread and not left:
+        long, self._long = self._long, {}
+        left = [at for at in self.pending[len(outcome.replies) :] if at not in long]
+        if long and not left:
             outcome.failure = None  # the node closed the connection, and is well
-        again: list[int] = []
+        self._refused.update(long)
+        again = list(long)
         for at, reply in zip(self.pending, outcome.replies, strict=False):
             error = self._typed(reply) if isinstance(reply, Exception) else None
             if error is not None and self._leads_on(error):
@@ -247,8 +262,17 @@ class Delivery:
         """Whether all that is pending was refused with one of these codes."""
         return all(at in self._refused and self._refused[at].code in codes for at in self.pending)
 
+    def _settle_long(self) -> None:
+        """Answer what was too long for all nodes; what was cut off with it goes on alone."""
+        for at in self.pending:
+            error = self._refused.get(at)
+            if isinstance(error, TooLongError):
+                self.replies[at] = error
+        self.pending = [at for at in self.pending if self.replies[at] is None]
+
     def _give_up(self) -> None:
         """What was refused is answered so, if it is not the nodes that are the reason. Raises `UnavailableError`."""
+        self._settle_long()
         if not self._all_said({*self.parcel.elsewhere, *self.config.also_retry} - MOVE_ON):
             error = UnavailableError.of("no node could be used", self.failures)
             error.maybe_done = self._maybe_done

@@ -32,7 +32,11 @@ class DisqueError(exceptions.ResponseError):
 
 
 class CommandError(DisqueError):
-    """ERR: syntax, a number out of range, an unknown command; what is too long for the node."""
+    """ERR: syntax, a number out of range, an unknown command."""
+
+
+class TooLongError(CommandError):
+    """The request is too long for the nodes that were asked. Nothing of it was done."""
 
 
 class UnknownCodeError(DisqueError):

@@ -7,12 +7,16 @@ asks for the limits of the node, and so knows which it was.
 from collections.abc import Sequence
 from typing import Final
 
+from redis.exceptions import ResponseError
+
 from disque.client import replies
-from disque.client.errors import CommandError, DisqueError
+from disque.client.errors import DisqueError, TooLongError
 from disque.client.packing import pack
 
 #: Shorter requests have left before the node closes the connection, so its reply is read.
 LONG_BYTES: Final = 64 << 10
+#: Where the reply is read, it begins so.
+REFUSED: Final = "Protocol error"
 #: The longest word, and the longest request.
 WORD: Final = "proto-max-bulk-len"
 REQUEST: Final = "client-query-buffer-limit"
@@ -21,7 +25,7 @@ QUESTION: Final = b"".join(pack([b"CONFIG", b"GET", name.encode()]) for name in 
 QUESTIONS: Final = 2
 
 
-def too_long(request: bytes, told: Sequence[object], where: str) -> CommandError | None:
+def too_long(request: bytes, told: Sequence[object], where: str) -> TooLongError | None:
     """Why the node at ``where`` takes no such request; None if it does. ``told`` is what it answered to QUESTION.
 
     A user may have no right to ask, and the command may be renamed. Then nothing is known, and None is given, too.
@@ -29,8 +33,13 @@ def too_long(request: bytes, told: Sequence[object], where: str) -> CommandError
     for name, size in ((WORD, longest(request)), (REQUEST, len(request))):
         most = told_of(name, told)
         if most is not None and size > most:
-            return CommandError(f"too long: {size} bytes, and {where} takes {most} at most ({name})")
+            return TooLongError(f"too long: {size} bytes, and {where} takes {most} at most ({name})")
     return None
+
+
+def is_refusal(reply: object) -> bool:
+    """Whether a node has read no further than to this request."""
+    return isinstance(reply, ResponseError) and str(reply).startswith(REFUSED)
 
 
 def told_of(name: str, told: Sequence[object]) -> int | None:

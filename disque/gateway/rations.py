@@ -41,14 +41,15 @@ class Ration:
         if size <= SHORT:
             return True
         fits = not self.used or self.used + size <= self.most
-        if not fits or (Ration.held and Ration.held + size > ALL_MOST):
+        if not fits or (self.used and Ration.held + size > ALL_MOST):
             return False
         self.used += size
         Ration.held += size
         return True
 
     def back_to(self, used: int) -> None:
-        """Only so much is kept any more."""
+        """Only so much is kept any more; nothing of it, if all was given back already."""
+        used = min(used, self.used)
         Ration.held -= self.used - used
         self.used = used
 

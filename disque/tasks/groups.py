@@ -41,7 +41,8 @@ RETAIN_S: Final = 86_400
 #: IDs in one WAITJOB, and in the first, which shows how long results are.
 IDS_MOST: Final = 1000
 FIRST: Final = 64
-#: Bytes of results in one reply: so long the others of a group are thought to be as those that are there.
+#: Bytes of results in one reply: so long the others of a group are thought to be as those that are there, of
+#: which they are twice as many at most.
 REPLY_BYTES: Final = 16 << 20
 #: Results that are longer together may be too long for one job: then nodes are asked.
 UNASKED_BYTES: Final = 1 << 20
@@ -98,7 +99,7 @@ async def ends(door: Door, ids: Sequence[str], wait_s: float) -> list[Ended] | N
     size, most = 0, float(UNASKED_BYTES)
     while len(ended) < len(ids):
         at = len(ended)
-        count = min(FIRST if not at else max(1, REPLY_BYTES * at // (size + 1)), IDS_MOST)
+        count = min(max(1, REPLY_BYTES * at // (size + 1)), 2 * at, IDS_MOST) if at else FIRST
         for one in await door.wait(ids[at : at + count], wait_s):
             if one is None:
                 return None

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from disque.client import CommandError, NewJob, UnavailableError
+from disque.client import CommandError, NewJob, TooLongError, UnavailableError
 from disque.client.limits import LONG_BYTES, longest, too_long
 from disque.client.packing import pack
 from tests.client.fake import A, B, FakeNodes, MakeHands, Words, config, job_id, lost, refusal
@@ -50,9 +50,25 @@ def test_a_long_body_is_refused_by_its_size_and_the_node_is_well(make: MakeHands
     hands = make(nodes, config(A, B))
     with pytest.raises(CommandError) as caught:
         hands.add("q", LONG)
-    assert str(caught.value) == f"too long: {len(LONG)} bytes, and a:1 takes {MOST} at most (proto-max-bulk-len)"
+    assert str(caught.value) == f"too long: {len(LONG)} bytes, and b:2 takes {MOST} at most (proto-max-bulk-len)"
+    assert nodes.asked() == [A, A, A, B, B, B], "another node may take it"
     assert hands.add("q", b"short") == job_id(5)
-    assert nodes.asked() == [A, A, A, A]
+
+
+def test_a_node_that_takes_more_gets_it(make: MakeHands) -> None:
+    closes = closing(b"%d" % MOST)
+    nodes = FakeNodes(lambda address, words: job_id(9).encode() if address == B else closes.answer(address, words))
+    assert make(nodes, config(A, B)).add("q", LONG) == job_id(9)
+
+
+def test_the_reply_of_the_node_is_told_with_the_size(make: MakeHands) -> None:
+    told = {b"proto-max-bulk-len": b"1024"}
+    wrong = refusal("Protocol error: invalid bulk length")
+    nodes = FakeNodes(lambda _address, words: told if words[0] == b"CONFIG" else wrong)
+    with pytest.raises(TooLongError, match="too long: 2000 bytes, and a:1 takes 1024 at most"):
+        make(nodes, config(A)).add("q", b"x" * 2000)
+    with pytest.raises(CommandError, match="invalid bulk length"):
+        make(nodes, config(A)).add("q", b"x" * 1000)
 
 
 def test_the_other_limit_is_of_the_whole_request(make: MakeHands) -> None:

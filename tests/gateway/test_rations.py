@@ -96,12 +96,23 @@ def test_all_together_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rations, "ALL_MOST", 20_000)
     first, second = Ration(50_000), Ration(50_000)
     assert first.take(15_000)
+    assert second.take(6000), "the first one is always there"
     assert not second.take(6000)
-    assert second.take(5000)
     assert second.take(SHORT)
     first.back_to(0)
-    assert second.take(15_000)
+    assert second.take(14_000)
     second.back_to(0)
+
+
+def test_who_is_cancelled_gives_nothing_back_twice() -> None:
+    """The answer is given up before the exchange that is read under its ration has ended."""
+    ration = Ration(50_000)
+    assert ration.take(15_000)
+    before = ration.used
+    assert ration.take(15_000)
+    ration.back_to(0)
+    ration.back_to(before)
+    assert (ration.used, Ration.held) == (0, 0)
 
 
 def ended(most: int, *nodes: Served, **more: Any) -> list[Ended | None]:

@@ -225,7 +225,9 @@ class Kept(Memory):
         return self.most
 
 
-@pytest.mark.parametrize(("size", "most", "asked"), [(0, 1, [64, 1000, 936]), (1 << 18, None, [64, *[63] * 30, 46])])
+@pytest.mark.parametrize(
+    ("size", "most", "asked"), [(0, 1, [64, 128, 384, 1000, 424]), (1 << 18, None, [64, *[63] * 30, 46])]
+)
 def test_short_results_come_many_at_a_time_and_long_ones_few(size: int, most: int | None, asked: list[int]) -> None:
     kept = Kept(size, most)
     found = asyncio.run(ends(kept, ["D-1"] * 2000, 1.0))
