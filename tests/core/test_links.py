@@ -12,6 +12,7 @@ from cluster.messages import (
     ANSWER,
     ANSWER_NO,
     DIGEST,
+    ENDED,
     ENQUEUE,
     ENTRIES,
     GOTACK,
@@ -674,6 +675,19 @@ class TestSoMuchABeat:
         for _ in range(200):
             self.beat(bench)
         assert {*self.ids(bench, SETACK)} == {foreign_id(one) for one in range(13)}
+
+    @pytest.mark.parametrize(("queue", "result"), [(b"q", b"x" * 2048), (b"q" * 2048, b"x")])
+    def test_how_jobs_have_ended_by_the_size_of_that(self, queue: bytes, result: bytes) -> None:
+        bench = Bench(peers=1)
+        bench.hear(bench.peers[0], *[repljob(B0, job_id=foreign_id(one), queue=queue) for one in range(5)])
+        bench.link_down(bench.peers[0])
+        for one in range(5):
+            assert bench.client()("ACKJOB", foreign_id(one), "RESULT", result) == 1
+        bench.sent()
+        bench.link_up(bench.peers[0])
+        for number in (2, 2, 1, 0):
+            assert len(bench.sent(ENDED)) == number
+            self.beat(bench)
 
     def test_copies_by_their_size_too(self) -> None:
         bench = Bench(peers=1)

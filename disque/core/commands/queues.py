@@ -63,7 +63,7 @@ def qpeek(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
     size = 0
     for job in jobs:
         shown.append(job)
-        size += len(job.body)
+        size += len(job.body) + len(args[1])
         if size >= PEEK_BYTES_MOST:
             break
     reply = deliver.encode(node, shown, counters=False, bodies=True)

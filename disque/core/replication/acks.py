@@ -298,11 +298,11 @@ def tell(node: "Node", job_id: bytes, ack: Ack) -> None:
                 say_done(node, holder, ack.holders, job_id)
 
 
-def say_done(node: "Node", peer_id: bytes, holders: tuple[bytes, ...], job_id: bytes) -> None:
-    """SETACK to one node; how the job has ended goes before it."""
-    if node.ends.by_id or node.ends.has_kept:
-        ends.say(node, peer_id, job_id)
+def say_done(node: "Node", peer_id: bytes, holders: tuple[bytes, ...], job_id: bytes) -> int:
+    """SETACK to one node; how the job has ended goes before it. How many bytes that has."""
+    size = ends.say(node, peer_id, job_id) if node.ends.by_id or node.ends.has_kept else 0
     node.batch(peer_id, (SETACK, holders), job_id)
+    return size
 
 
 def remind(node: "Node", ack: Ack) -> None:
@@ -311,8 +311,7 @@ def remind(node: "Node", ack: Ack) -> None:
         if holder not in ack.confirmed:
             peer = node.peers.get(holder)
             if peer is not None and peer.linked and peer.told < TOLD_MOST:
-                peer.tell(0)
-                say_done(node, holder, ack.holders, ack.job_id)
+                peer.tell(say_done(node, holder, ack.holders, ack.job_id))
 
 
 def tell_again(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
@@ -323,8 +322,7 @@ def tell_again(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
             return
         ack = node.acks.by_id.get(job_id)
         if ack is not None and peer.id not in ack.confirmed and (not ack.holders or peer.id in ack.holders):
-            say_done(node, peer.id, ack.holders, job_id)
-            is_enough = peer.tell(0)
+            is_enough = peer.tell(say_done(node, peer.id, ack.holders, job_id))
         if is_enough or count % SLICE == 0:
             yield is_enough
             is_enough = False

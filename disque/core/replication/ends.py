@@ -224,8 +224,8 @@ def is_short(node: "Node") -> bool:
 # -- between holders ---------------------------------------------------------------------------------------------------
 
 
-def say(node: "Node", peer_id: bytes, job_id: bytes) -> None:
-    """``peer_id`` is about to be told that this job is done: tell it how, if that is known.
+def say(node: "Node", peer_id: bytes, job_id: bytes) -> int:
+    """``peer_id`` is about to be told that this job is done: tell it how, if that is known. How many bytes that has.
 
     That a copy has expired is no way in which a job is done. An end that was kept may have been forgotten meanwhile:
     then nobody here knows how, and any end that another holder knows is a better one.
@@ -237,8 +237,11 @@ def say(node: "Node", peer_id: bytes, job_id: bytes) -> None:
             node.send(peer_id, (*GONE_SAID, (job_id,), 0, b"", b""))
     elif not has_expired(end):
         node.send(peer_id, message_of(node, end))
+        return len(end.text) + len(end.error) + len(end.queue)
     elif end.late:
         pass_on(node, peer_id, end)
+        return len(end.late)
+    return 0
 
 
 def say_gone(node: "Node", peer_id: bytes, job_id: bytes) -> None:

@@ -135,7 +135,7 @@ def tell_again(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
         job = node.find(job_id)
         is_held = job is not None and peer.id in job.holders and job.state not in {ACKED, WAIT_REPL}
         if is_held and job is not None and generations.catch_up(node, peer.id, job, node.beat_ms):
-            is_enough = peer.tell(0)
+            is_enough = peer.tell(len(job.queue))
         if is_enough or count % SLICE == 0:
             yield is_enough
             is_enough = False

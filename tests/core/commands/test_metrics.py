@@ -179,6 +179,16 @@ def test_long_names_are_left_out(client: Client, monkeypatch: pytest.MonkeyPatch
     assert plain(samples(client), "queues_left_out_jobs") == 2
 
 
+def test_long_names_are_compared_with_no_pattern(bench: Bench, client: Client) -> None:
+    client.add("x" * metrics.NAME_MOST + ":dead")
+    client.add("x:dead")
+    for pattern, left_out in (("*", 1), ("x*", 1), ("*:dead", 0)):
+        assert plain(samples(client, pattern), "queues_left_out") == left_out
+    walks = [metrics.Metrics(client.session, pattern, 10) for pattern in (b"*", b"*:dead")]
+    less, more = [walk._choose(bench.node) for walk in walks]
+    assert less < more, "what is compared with a pattern counts"
+
+
 def test_many_queues_and_jobs_are_done_in_slices(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "LOOK_MOST", 50)
     monkeypatch.setattr(scan, "TICK_LOOK_MOST", 50)

@@ -25,6 +25,9 @@ def test_one_qpeek_shows_only_so_many_jobs_and_bytes(client: Client, monkeypatch
     assert [entry[1] for entry in client("QPEEK", "q", -100)] == jobs[:1:-1]
     monkeypatch.setattr("disque.core.commands.queues.PEEK_BYTES_MOST", 150)
     assert [entry[1] for entry in client("QPEEK", "q", 100)] == jobs[:2]
+    name = "q" * 80
+    jobs = [client.add(name, "body") for _ in range(5)]
+    assert [entry[1] for entry in client("QPEEK", name, 100)] == jobs[:2], "each has the name of its queue"
 
 
 def test_qpeek_shows_the_oldest_or_with_a_negative_count_the_newest(client: Client) -> None:
