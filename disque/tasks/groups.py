@@ -22,6 +22,7 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVa
 
 from disque.client import Ended
 from disque.client.limits import WORD
+from disque.tasks.convert import Load, part
 from disque.tasks.door import Door
 from disque.tasks.errors import Dead, Snooze, seconds
 from disque.tasks.handle import LOST, Job
@@ -129,6 +130,21 @@ def told(ended: Ended) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Gathering(Bound[R_co]):
+    """The call of a collector. Its result is a list of values without types: ``loads`` says what members give."""
+
+    loads: tuple[Load | None, ...] = field(default=())
+
+    def _value(self, result: bytes | None) -> object:
+        """See `Bound._value`. What the last task of a chain has returned was read by that one's annotation."""
+        value = Bound._value(self, result)  # noqa: SLF001 - super() does not know classes with slots
+        if self.links or not isinstance(value, list):
+            return value
+        pairs = zip(self.loads, value, strict=False)
+        return [None if one is None else part(load, one, f"[{at}]") for at, (load, one) in enumerate(pairs)]
+
+
+@dataclass(frozen=True, slots=True)
 class Group(Generic[R_co]):
     """Calls that run side by side. ``R_co`` is what its handle gives: the list of results, or what the chain gives."""
 
@@ -152,7 +168,9 @@ class Group(Generic[R_co]):
         ttl_s = max(TTL_S, *(seconds(one.options.life(), "ttl") for one in self.members))
         kept = Options(queue=queue, ttl=ttl_s, retain=None if self.links else RETAIN_S)
         task = self.app.builtins[NAME]
-        bound: Bound[Any] = Bound(task, kept.over(task.options), ([job.id for job in jobs], since), {}, self.links)
+        args = ([job.id for job in jobs], since)
+        loads = tuple(one.task.shape.result for one in self.members)
+        bound: Bound[Any] = Gathering(task, kept.over(task.options), args, {}, self.links, loads)
         return cast("Job[R_co]", await bound.enqueue())
 
 

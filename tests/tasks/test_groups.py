@@ -1,15 +1,18 @@
 """Groups: something when all are done, or a dead letter that says who is not."""
 
 import asyncio
+import datetime as dt
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pytest
 
 from disque.client import Config, Disque, Ended
-from disque.tasks import App, Dead, JobFailedError, NotDoneError, Snooze
+from disque.tasks import App, Dead, JobFailedError, MessageError, NotDoneError, Snooze
 from disque.tasks.door import BlockingDoor, ServerDoor
 from disque.tasks.groups import NAME, ends
 from disque.tasks.memory import Memory
+from disque.tasks.message import Format
 from disque.tasks.options import TTL_S, Options
 from disque.tasks.task import Bound
 from tests.client.fake import both, making, refusal
@@ -42,6 +45,49 @@ def test_all_results_in_order_then_the_next_task() -> None:
             plain = await app.group([square.bind(2), square.bind(3)]).enqueue()
             await t.run()
             assert await plain.result() == [4, 9]
+
+    asyncio.run(scene())
+
+
+@dataclass
+class Birth:
+    name: str
+    day: dt.date
+
+
+@pytest.mark.parametrize("form", ["json", "msgpack"])
+def test_results_are_what_the_members_say_that_they_give(form: Format) -> None:
+    app = App(format=form)
+    ada = Birth("Ada", dt.date(1815, 12, 10))
+
+    @app.task
+    async def birth(name: str) -> Birth | None:
+        return ada if name == "Ada" else None
+
+    @app.task
+    async def body() -> bytes:
+        return b"\xff"
+
+    @app.task
+    async def odd() -> int:
+        return "one"  # type: ignore[return-value]  # that is the point
+
+    @app.task(retain=60)
+    def days(births: list[Birth | None]) -> list[dt.date]:
+        return [one.day for one in births if one]
+
+    async def scene() -> None:
+        async with app.testing() as t:
+            births = await app.group([birth.bind("Ada"), birth.bind("nobody")]).enqueue()
+            mixed = await app.group([birth.bind("Ada"), body.bind()]).enqueue()
+            chain = await app.group([birth.bind("Ada")]).then(days).enqueue()
+            wrong = await app.group([odd.bind()]).enqueue()
+            await t.run()
+            assert await births.result() == [ada, None]
+            assert await mixed.result() == [ada, b"\xff"]
+            assert await chain.result() == [ada.day]
+            with pytest.raises(MessageError, match=r"does not fit: \[0\]: int is expected, not str 'one'"):
+                await wrong.result()
 
     asyncio.run(scene())
 
