@@ -19,9 +19,9 @@ from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from disque.client.config import Address, Config
-from disque.client.delivery import Exchange, Kind, Outcome
+from disque.client.delivery import HELLO, Exchange, Kind, Outcome
 from disque.client.packing import pieces
-from disque.client.pool import HELLO, IDLE_MOST, TROUBLE, TROUBLE_AT_FIRST, Learn, connection_options
+from disque.client.pool import IDLE_MOST, TROUBLE, TROUBLE_AT_FIRST, Learn, connection_options
 
 #: So many replies are read before the time limit begins anew.
 REPLIES_A_LIMIT: Final = 64

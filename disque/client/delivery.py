@@ -5,9 +5,12 @@ that node, read so many replies) or a `Pause`, is sent the `Outcome`, and return
 the asyncio client only do what is yielded.
 
 Requests that were answered are done. Those that were not answered, or were refused by a node that cannot serve now
-(LEAVING, LOADING, MISCONF, DENIED, and the codes of `also_retry`), go to the next node. So after a lost connection a
-request may be executed twice: jobs may be added twice, unless they are UNIQUE. A parcel that must not be sent twice is
-marked (``again``). If its connection is lost after sending, it ends in `IncompleteError`.
+(LEAVING, LOADING, MISCONF, DENIED, and the codes of `also_retry`), go to the next node. A node that leaves is asked
+before which others there are: those that stay may have joined after the client had asked.
+
+So after a lost connection a request may be executed twice: jobs may be added twice, unless they are UNIQUE. A parcel
+that must not be sent twice is marked (``again``). If its connection is lost after sending, it ends in
+`IncompleteError`.
 """
 
 import re
@@ -30,10 +33,14 @@ from disque.client.errors import (
     typed,
 )
 from disque.client.limits import LONG_BYTES, QUESTION, QUESTIONS, is_refusal, too_long
+from disque.client.packing import pack
 from disque.client.router import Router
 
 #: Errors of a node that cannot serve now while others can.
 MOVE_ON: Final = frozenset({"LEAVING", "LOADING", "MISCONF", "DENIED"})
+LEAVES: Final = "LEAVING"
+#: Asks which nodes there are.
+HELLO: Final = pack([b"HELLO"])
 #: Errors that all nodes would give.
 FINAL: Final = frozenset({"NOAUTH", "WRONGPASS", "NOPROTO"})
 NOT_LOGGED_IN: Final = "this node wants a password: disque://password@host, or the option 'password'"
@@ -157,6 +164,8 @@ class Delivery:
         self.replies: list[Reply] = [None] * len(parcel.requests)
         self.pending = list(range(len(parcel.requests)))
         self.failures: list[tuple[str, Exception]] = []
+        #: Whether the node has just said that it is about to leave.
+        self.leaves = False
         self._refused: dict[int, DisqueError] = {}
         self._long: dict[int, DisqueError] = {}
         self._tried: set[Address] = set()
@@ -196,6 +205,13 @@ class Delivery:
         if not told and all(len(self.parcel.requests[at]) < LONG_BYTES for at in self.pending[len(outcome.replies) :]):
             return None
         return Exchange(self._address, QUESTION, QUESTIONS, self.config.timeout_ms / 1000)
+
+    def look(self) -> Flow[None]:
+        """Ask the node which nodes there are. It is in use, so this costs no connection."""
+        self.leaves = False
+        told = yield Exchange(self._address, HELLO, 1, self.config.timeout_ms / 1000)
+        if told.replies:
+            self.router.learned(self._address, told.replies[0])
 
     def refuse_long(self, outcome: Outcome, told: Sequence[Reply]) -> None:
         """Note what was too long for the node, which another one may take; ``told`` is what it said of its limits."""
@@ -251,6 +267,7 @@ class Delivery:
     def _refusal(self, error: DisqueError) -> None:
         """The node has answered with an error that another node may not give."""
         self.failures.append((self._where(), error))
+        self.leaves = error.code == LEAVES and self.config.discover
         if error.code in MOVE_ON:
             self.router.failed(self._address)
 
@@ -338,6 +355,8 @@ def deliver_part(router: Router, config: Config, parcel: Parcel) -> Flow[list[Re
                 if question is not None:
                     delivery.refuse_long(outcome, (yield question).replies)
                 delivery.take(outcome)
+                if delivery.leaves:
+                    yield from delivery.look()
         except DisqueError as error:
             error.results = delivery.replies
             raise

@@ -17,12 +17,11 @@ from redis.connection import Connection, SSLConnection
 from redis.exceptions import RedisError, ResponseError
 
 from disque.client.config import Address, Config
-from disque.client.delivery import Exchange, Outcome
-from disque.client.packing import pack, pieces
+from disque.client.delivery import HELLO, Exchange, Outcome
+from disque.client.packing import pieces
 
 #: Idle connections that are kept to one node.
 IDLE_MOST: Final = 64
-HELLO: Final = pack([b"HELLO"])
 #: What can go wrong with a connection; ValueError comes from names that cannot be looked up, TypeError from a reply
 #: that is a map whose keys are lists.
 TROUBLE: Final = (RedisError, OSError, ValueError, TypeError)

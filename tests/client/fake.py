@@ -24,6 +24,11 @@ WAIT: Final = object()
 A: Final[Address] = ("a", 1)
 B: Final[Address] = ("b", 2)
 C: Final[Address] = ("c", 3)
+#: The IDs of these nodes.
+ID_A: Final = "aaaaaaaa" * 5
+ID_B: Final = "bbbbbbbb" * 5
+ID_C: Final = "cccccccc" * 5
+#: That of a job.
 ID: Final = "D-0123456789-not-looked-at-by-the-client"
 
 Words = list[bytes]
@@ -50,6 +55,11 @@ def config(*nodes: Address, **options: Any) -> Config:
 def job_id(number: int, *, once: bool = False) -> str:
     """The ID of a job, with ``once`` of one that is delivered at most once."""
     return f"D-0123abcd-{number:024}-05a{0 if once else 1}"
+
+
+def hello(own: str, *rows: tuple[str, str, int, int]) -> list[Any]:
+    """A reply of HELLO: the ID of the node that answers, and rows of ID, host, port and priority."""
+    return [1, own.encode(), *[[i.encode(), h.encode(), b"%d" % p, b"%d" % priority] for i, h, p, priority in rows]]
 
 
 def guarding(*away: str) -> "Answer":

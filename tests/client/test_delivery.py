@@ -7,11 +7,11 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from disque.client import errors
 from disque.client.config import Address
-from disque.client.delivery import Exchange, Kind, Outcome, Parcel, Pause, deliver
+from disque.client.delivery import HELLO, Exchange, Kind, Outcome, Parcel, Pause, deliver
 from disque.client.limits import LONG_BYTES, QUESTION, QUESTIONS
 from disque.client.packing import pack
 from disque.client.router import Router
-from tests.client.fake import A, B, C, config, lost, refusal
+from tests.client.fake import ID_A, ID_B, A, B, C, config, hello, lost, refusal
 
 
 class Way:
@@ -91,13 +91,33 @@ def test_after_a_failure_the_rest_goes_to_the_next_node() -> None:
     assert way.router.choose(()) == B
 
 
-@pytest.mark.parametrize("code", ["LEAVING", "LOADING", "MISCONF", "DENIED"])
+@pytest.mark.parametrize("code", ["LOADING", "MISCONF", "DENIED"])
 def test_a_node_that_cannot_serve_is_left(code: str) -> None:
     way = Way(Parcel(THREE), A, B)
     way.answer(1, refusal(f"{code} x"), 3)
     assert way.step == Exchange(B, b"two", 1, 3.0)
     assert way.answer(2).result == [1, 2, 3]
     assert way.router.choose(()) == B
+
+
+def test_a_node_that_leaves_is_asked_which_others_there_are() -> None:
+    way = Way(Parcel(THREE), A)
+    way.answer(1, refusal("LEAVING x"), 3)
+    assert way.step == Exchange(A, HELLO, 1, 3.0)
+    way.answer(hello(ID_A, (ID_A, *A, 100), (ID_B, *B, 1)))
+    assert way.step == Exchange(B, b"two", 1, 3.0)
+    assert way.answer(2).result == [1, 2, 3]
+    assert way.router.choose(()) == B
+
+
+@pytest.mark.parametrize("answer", [{"failure": lost()}, {}])
+def test_one_that_leaves_without_a_word_is_left(answer: dict[str, Any]) -> None:
+    way = Way(Parcel(ONE), A, B).answer(refusal("LEAVING x")).answer(**answer)
+    assert way.step == Exchange(B, b"one", 1, 3.0)
+
+
+def test_a_client_of_one_node_does_not_ask_for_others() -> None:
+    assert type(Way(Parcel(ONE), A, discover=False).answer(refusal("LEAVING x")).step) is Pause
 
 
 def test_loading_as_redis_py_raises_it() -> None:

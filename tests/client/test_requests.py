@@ -7,7 +7,22 @@ from disque.client import errors, requests
 from disque.client.config import Address
 from disque.client.replies import Delivered
 from disque.client.requests import WAIT_MOST_MS
-from tests.client.fake import ID, A, B, MakeHands, Words, config, guarding, job_id, lost, refusal, row
+from tests.client.fake import (
+    ID,
+    ID_A,
+    ID_B,
+    A,
+    B,
+    MakeHands,
+    Words,
+    config,
+    guarding,
+    hello,
+    job_id,
+    lost,
+    refusal,
+    row,
+)
 
 
 def replying(reply: object) -> Any:
@@ -150,7 +165,8 @@ class TestGet:
             self.get(make, timeout=-1)
 
     def test_a_node_that_leaves_sends_it_elsewhere(self, make: MakeHands) -> None:
-        jobs, _ = self.get(make, refusal("LEAVING x"), [row(1)], settings=config(A, B))
+        told = hello(ID_A, (ID_A, *A, 100), (ID_B, *B, 1))
+        jobs, _ = self.get(make, refusal("LEAVING x"), told, [row(1)], settings=config(A))
         assert [job.node for job in jobs] == [B]
 
 

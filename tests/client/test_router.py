@@ -6,9 +6,7 @@ import pytest
 
 from disque.client.config import Address
 from disque.client.router import AFFINITY_JOBS, Router, read_row
-from tests.client.fake import A, B, C, config
-
-ID_A, ID_B, ID_C = "aaaaaaaa" * 5, "bbbbbbbb" * 5, "cccccccc" * 5
+from tests.client.fake import ID_A, ID_B, ID_C, A, B, C, config, hello
 
 
 class Clock:
@@ -20,11 +18,6 @@ class Clock:
 
 def router(*nodes: Address, clock: Clock | None = None, **options: Any) -> Router:
     return Router(config(*nodes, **options), clock or Clock(), Random(1))
-
-
-def hello(own: str, *rows: tuple[str, str, int, int]) -> list[Any]:
-    """A reply of HELLO."""
-    return [1, own.encode(), *[[i.encode(), h.encode(), b"%d" % p, b"%d" % priority] for i, h, p, priority in rows]]
 
 
 class TestChoice:
