@@ -2,6 +2,8 @@
 
 A client stays at one node, the current one, as long as it works. A node that failed is asked again only when its
 cooldown is over or there is no other. Nodes known from HELLO come and go with what HELLO says. Given nodes stay.
+A given address may be a name for a node, or lead there from outside. The other address that HELLO tells of that node is
+then left out, until HELLO tells yet another one: that node has moved, and may not be found where it was given.
 Impossible addresses (empty, port 0), which nodes behind NAT may announce, are ignored. With TLS, all addresses of a
 node that announces its port for plain text are ignored.
 
@@ -28,14 +30,15 @@ AFFINITY_JOBS: Final = 100
 
 
 class Known:
-    """What is known of one node. ``id`` is "" until it or another node tells."""
+    """What is known of one node. ``id`` is "" until it or another node tells, ``told`` is where HELLO says it is."""
 
-    __slots__ = ("address", "avoid_until_s", "given", "id", "priority")
+    __slots__ = ("address", "avoid_until_s", "given", "id", "priority", "told")
 
     def __init__(self, address: Address, *, given: bool) -> None:
         self.address = address
         self.given = given
         self.id = ""
+        self.told: Address | None = None
         self.priority = GOOD
         self.avoid_until_s = 0.0
 
@@ -104,6 +107,7 @@ class Router:
             rows = [row for row in map(read_row, reply[2:]) if row is not None]
             if address in self._known:
                 self._known[address].id = text_of(reply[1])
+                self._known[address].told = None
             self._note_priorities(rows)
             if self.config.discover and not (self.config.tls and tells_other_port(address, text_of(reply[1]), rows)):
                 self._take(rows)
@@ -142,10 +146,13 @@ class Router:
 
     def _take(self, rows: list[tuple[str, Address, int]]) -> None:
         """Know exactly the given nodes and those of ``rows``, each once."""
-        given_ids = {known.id for known in self._known.values() if known.given}
         kept = {address: known for address, known in self._known.items() if known.given}
+        rows = [row for row in rows if row[1][0] and 0 < row[1][1] < 65536]
+        for node_id, address, _ in rows:
+            if address in kept:
+                kept[address].id, kept[address].told = node_id, address
         for node_id, address, priority in rows:
-            if not address[0] or not 0 < address[1] < 65536 or (node_id in given_ids and address not in kept):
+            if address not in kept and self._is_given(node_id, address):
                 continue
             known = kept.get(address) or self._known.get(address) or Known(address, given=False)
             known.id, known.priority = node_id, priority
@@ -153,6 +160,17 @@ class Router:
         self._known = kept
         if self.current not in kept:
             self.current = None
+
+    def _is_given(self, node_id: str, address: Address) -> bool:
+        """Whether a node is given by another address than this one. One that has moved is so no more."""
+        for known in self._known.values():
+            if known.given and known.id == node_id:
+                if known.told not in {None, address}:
+                    known.id, known.told = "", None
+                    continue
+                known.told = address
+                return True
+        return False
 
 
 def tells_other_port(address: Address, node_id: str, rows: list[tuple[str, Address, int]]) -> bool:

@@ -115,6 +115,32 @@ class TestLearning:
         nodes.learned(("localhost", 1), hello(ID_A, (ID_A, "127.0.0.1", 1, 1), (ID_B, *B, 1)))
         assert nodes.addresses() == [("localhost", 1), B]
 
+    def test_a_given_node_that_moves_is_found_at_its_new_address(self) -> None:
+        nodes = router(A, B)
+        nodes.learned(A, hello(ID_A, (ID_A, *A, 1), (ID_B, *B, 1)))
+        for _ in range(2):
+            nodes.learned(A, hello(ID_A, (ID_A, *A, 1), (ID_B, *C, 1)))
+            assert nodes.addresses() == [A, B, C]
+        nodes.learned(A, hello(ID_A, (ID_A, *A, 1), (ID_B, *B, 1)))
+        assert nodes.addresses() == [A, B]
+
+    def test_also_one_that_was_given_by_name(self) -> None:
+        name, old, new = ("name", 2), ("10.0.0.1", 2), ("10.0.0.2", 2)
+        nodes = router(A, name)
+        nodes.learned(name, hello(ID_B, (ID_A, *A, 1), (ID_B, *old, 1)))
+        nodes.learned(A, hello(ID_A, (ID_A, *A, 1), (ID_B, *old, 1)))
+        assert nodes.addresses() == [A, name]
+        nodes.learned(A, hello(ID_A, (ID_A, *A, 1), (ID_B, *new, 1)))
+        assert nodes.addresses() == [A, name, new]
+        nodes.learned(name, hello(ID_B, (ID_A, *A, 1), (ID_B, *new, 1)))
+        assert nodes.addresses() == [A, name], "the name leads there"
+
+    def test_and_one_whose_address_another_node_has_now(self) -> None:
+        nodes = router(A, B)
+        nodes.learned(A, hello(ID_A, (ID_A, *A, 1), (ID_B, *B, 1)))
+        nodes.learned(A, hello(ID_A, (ID_B, *C, 1), (ID_A, *A, 1), (ID_C, *B, 1)))
+        assert nodes.addresses() == [A, B, C]
+
     def test_odd_addresses_are_ignored(self) -> None:
         nodes = router(A)
         odd = hello(ID_A, (ID_A, "", 1, 1), (ID_B, "", 2, 1), (ID_C, "c", 0, 1))
