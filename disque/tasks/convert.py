@@ -26,6 +26,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
+from disque.tasks import models
 from disque.tasks.errors import EncodeError
 
 Load: TypeAlias = Callable[[object], object]
@@ -66,7 +67,7 @@ def plain(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
     if hasattr(value, "model_dump"):  # pydantic
-        return value.model_dump(mode="json")
+        return models.dump(value)
     if hasattr(value, "__struct_fields__"):
         import msgspec  # noqa: PLC0415 - it is there, since its struct is
 
@@ -195,7 +196,7 @@ def _of_class(kind: type) -> Load:  # noqa: PLR0911 - one for each kind of class
     if dataclasses.is_dataclass(kind):
         return _of_fields(kind, _required(kind))
     if hasattr(kind, "model_validate"):
-        return _by_package(kind.model_validate)
+        return _by_package(models.reader(kind))
     if hasattr(kind, "__struct_fields__"):
         import msgspec  # noqa: PLC0415 - it is there, since its struct is
 
@@ -241,6 +242,7 @@ def _required(kind: Any) -> dict[str, None]:  # noqa: ANN401 - a dataclass
 def _of_fields(kind: type, required: Mapping[str, None]) -> Load:
     """A dataclass or a TypedDict, of a map. Made when it is used first, for a type may contain itself."""
     fields: dict[str, Load | None] = {}
+    called = models.call_names(kind)
 
     def learn() -> None:
         names = {one.name for one in dataclasses.fields(kind) if one.init} if dataclasses.is_dataclass(kind) else None
@@ -253,12 +255,12 @@ def _of_fields(kind: type, required: Mapping[str, None]) -> Load:
             learn()
         if not isinstance(value, dict):
             raise wrong(f"a map for {kind.__name__}", value)
-        found: dict[str, object] = {}
+        found: dict[Any, object] = {}
         for name, one in value.items():
             if name not in fields:
                 raise ConvertError(f"{kind.__name__} has no field {name!r}")
-            found[name] = part(fields[name], one, f".{name}")
-        missing = [name for name in required if name not in found]
+            found[called.get(name, name)] = part(fields[name], one, f".{name}")
+        missing = [name for name in required if name not in value]
         if missing:
             raise ConvertError(f"{kind.__name__} needs {', '.join(missing)}")
         return kind(**found)
