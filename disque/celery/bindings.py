@@ -4,12 +4,14 @@ The bindings of an exchange are the jobs of the queue `kombu:bindings:<exchange>
 many nodes, and live as long as the broker. Those of queues that expire are written again from time to time while their
 consumer lives, and go by themselves after it.
 
-Each node shows the jobs that are queued with it, so all nodes are asked. When one cannot be reached, what it told last
-still counts; soon others have its jobs.
+Each node shows the jobs that are queued with it, so all nodes are asked, those too that have just joined: a message is
+dropped if the only binding that fits it is not seen. When one cannot be reached, what it told last still counts; soon
+others have its jobs.
 """
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -73,6 +75,8 @@ class Bindings:
         """What all nodes tell, and whether none may be missed."""
         found: dict[str, Binding] = {}
         complete = True
+        with suppress(DisqueError):  # those that are known are asked all the same, and they tell why they do not answer
+            self.client.look()
         for address in self.client.router.addresses():
             try:
                 rows = self._ask(address, exchange)

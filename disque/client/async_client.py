@@ -19,7 +19,7 @@ from disque.client.async_pool import AsyncInterrupt, AsyncPool
 from disque.client.async_stream import AsyncAcknowledger, AsyncJobs
 from disque.client.batch import AnyNewJob, BatchOptions, Errors, Packer
 from disque.client.config import Address, Config
-from disque.client.delivery import Exchange, Flow, Outcome, Step
+from disque.client.delivery import Exchange, Flow, Outcome, Step, look
 from disque.client.ends import Ended
 from disque.client.errors import BadIdError, CommandError, DisqueError, IncompleteError
 from disque.client.job import AnyJob
@@ -336,6 +336,10 @@ class AsyncDisque:
         """
         wanted = subscriptions((), event_patterns(events, queue))
         return AsyncListening(self, wanted, read_event, timeout=timeout, everywhere=True)
+
+    async def look(self) -> None:
+        """Ask which nodes there are now, before all of them are asked something. Raises UnavailableError."""
+        await self.drive(look(self.router, self.config))
 
     def pipeline(self, transaction: bool = False) -> AsyncPipeline:
         """Gather commands that travel together. There are no transactions; the argument is for old code."""

@@ -148,15 +148,13 @@ class AsyncListening(Generic[T]):
             return
         first = not self._tasks
         self._looked_s = now_s
-        router = self._client.router
         try:
-            reply = await self._client.execute_command("HELLO")
+            await self._client.look()
         except UnavailableError:
             if first:
                 raise
             return
-        router.learned(router.current or self.config.nodes[0], reply)
-        there = router.addresses()
+        there = self._client.router.addresses()
         for address in there:
             if address not in self._tasks or self._tasks[address].done():
                 self._tasks[address] = asyncio.create_task(self._run(self._of(address)), name="disque-listen")

@@ -19,7 +19,7 @@ from disque.client import admin, batch, ends, requests, sweeps, upkeep
 from disque.client import schedules as cron
 from disque.client.batch import AnyNewJob, BatchOptions, Errors, Packer
 from disque.client.config import Address, Config
-from disque.client.delivery import Exchange, Flow, Outcome, Step
+from disque.client.delivery import Exchange, Flow, Outcome, Step, look
 from disque.client.ends import Ended
 from disque.client.errors import BadIdError, CommandError, DisqueError, IncompleteError
 from disque.client.heartbeat import KeepWorking
@@ -363,6 +363,10 @@ class Disque:
         """
         wanted = subscriptions((), event_patterns(events, queue))
         return Listening(self, wanted, read_event, timeout=timeout, everywhere=True)
+
+    def look(self) -> None:
+        """Ask which nodes there are now, before all of them are asked something. Raises UnavailableError."""
+        self.drive(look(self.router, self.config))
 
     def pipeline(self, transaction: bool = False) -> Pipeline:
         """Gather commands that travel together. There are no transactions; the argument is for old code."""

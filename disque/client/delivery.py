@@ -361,3 +361,11 @@ def deliver_part(router: Router, config: Config, parcel: Parcel) -> Flow[list[Re
             error.results = delivery.replies
             raise
     return delivery.replies
+
+
+def look(router: Router, config: Config) -> Flow[None]:
+    """Ask which nodes there are now. Raises `UnavailableError`."""
+    parcel = Parcel([HELLO])
+    [reply] = yield from deliver(router, config, parcel)
+    if parcel.answered_by is not None:
+        router.learned(parcel.answered_by, reply)

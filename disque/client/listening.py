@@ -350,10 +350,8 @@ class Listening(Generic[T]):
     def _look(self) -> None:
         """Listen at all nodes that there are now, and no more at those that there are not."""
         self._looked_s = time.monotonic()
-        router = self._client.router
-        reply = self._client.execute_command("HELLO")
-        router.learned(router.current or self.config.nodes[0], reply)
-        there = router.addresses()
+        self._client.look()
+        there = self._client.router.addresses()
         for address in there:
             if address not in self._ears or not self._ears[address].thread.is_alive():
                 self._ears[address] = Ear(self, self._of(address))

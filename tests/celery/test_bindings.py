@@ -92,6 +92,17 @@ def test_what_all_nodes_have_counts(table: Bindings, nodes: list[FakeNode]) -> N
     assert rows(table) == {ROW, other}
 
 
+def test_also_one_that_has_joined_since(nodes: list[FakeNode]) -> None:
+    first, joined = nodes
+    with Disque(Config(nodes=(first.served.address,), attempts=1)) as client:
+        table = Bindings(client, "shop/")
+        assert rows(table) == set()
+        joined.jobs[b"D-" + b"9" * 38] = dumps([*ROW, time.time() + 100, None]).encode()
+        first.served.tells(first.served.address, joined.served.address)
+        assert rows(table) == {ROW}
+        table.close()
+
+
 def test_that_of_a_queue_that_expires_is_added_again_when_half_its_life_is_over(
     table: Bindings, nodes: list[FakeNode], monkeypatch: Any
 ) -> None:

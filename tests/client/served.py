@@ -10,6 +10,8 @@ from typing import Any, Final, Self
 
 import hiredis
 
+from disque.client.packing import pack
+
 PATIENCE_S: Final = 30
 HELLO_3: Final = b"%2\r\n$6\r\nserver\r\n$6\r\ndisque\r\n$5\r\nproto\r\n:3\r\n"
 
@@ -41,6 +43,11 @@ class Served:
     def named(self, name: bytes) -> list[list[bytes]]:
         """The requests with this name."""
         return [words for words in self.requests if words[0] == name]
+
+    def tells(self, *nodes: tuple[str, int]) -> None:
+        """Let HELLO tell of these nodes."""
+        rows = [pack([b"node %d" % port, host.encode(), b"%d" % port, b"1"]) for host, port in nodes]
+        self.hello = b"*%d\r\n:1\r\n$2\r\nid\r\n" % (2 + len(rows)) + b"".join(rows)
 
     def drop(self) -> None:
         """Close all connections."""

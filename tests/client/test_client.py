@@ -74,13 +74,21 @@ def test_it_can_be_used_again_when_it_was_closed(kind: str) -> None:
 
 def test_other_nodes_are_learnt_and_used(kind: str) -> None:
     with Served(count) as one, Served(count) as two, hands_on(kind, config(one.address)) as hands:
-        host, port = two.address
-        entries = b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in (b"two", host.encode(), b"%d" % port, b"1"))
-        one.hello = b"*3\r\n:1\r\n$3\r\none\r\n*4\r\n" + entries
+        one.tells(two.address)
         assert hands.queue_length("q") == 1
         one.answer = lambda _words: None
         assert hands.queue_length("q") == 1
         assert [words[0] for words in two.requests] == [b"HELLO", b"HELLO", b"QLEN"]
+
+
+def test_nodes_that_have_joined_are_learnt_when_it_looks(kind: str) -> None:
+    with Served(count) as one, hands_on(kind, config(one.address)) as hands:
+        hands.look()
+        one.tells(A, B)
+        assert hands.client.router.addresses() == [one.address]
+        hands.look()
+        assert hands.client.router.addresses() == [one.address, A, B]
+        assert one.connections == 1
 
 
 def test_a_client_of_one_node_knows_no_other(make: MakeHands) -> None:
