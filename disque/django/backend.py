@@ -115,6 +115,7 @@ class DisqueBackend(BaseTaskBackend):
     def _show(self, job_id: str) -> Any:
         """All that a node that has the job knows of it, or None. Raises UnavailableError if a node cannot be asked."""
         failure: DisqueError | None = None
+        self.client.look()  # nodes may have joined since
         for host, port in self.client.router.addresses():
             with self.client.at(host, port) as node:
                 try:

@@ -9,10 +9,13 @@ from django.core.management.base import SystemCheckError
 from django.test import override_settings
 from django.utils import timezone
 
-from disque.client import UnavailableError
+from disque.client import Result, UnavailableError
+from disque.client.packing import pack
+from disque.django import records
 from disque.django.api import TaskResultDoesNotExist, TaskResultStatus, task_backends, task_enqueued
 from disque.django.backend import DisqueBackend
 from disque.django.runner import Runner
+from tests.client.served import Served
 from tests.django import tasks
 from tests.end_to_end.node import Node, free_port
 
@@ -132,6 +135,18 @@ def test_without_a_node_the_error_says_so(backend: DisqueBackend) -> None:
         tasks.add.enqueue(1)
     with pytest.raises(UnavailableError):
         backend.get_result("D-80b5c460-Vr3WFsmz5lhcQcL2Vtzh1RKD-05a1")
+
+
+def test_a_task_that_only_a_node_has_that_joined_since(backend: DisqueBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = records.body(records.new(tasks.add, [1], {}, "default")).encode()
+    with Served(lambda _words: b"*-1\r\n") as known, Served(lambda _words: pack([b"body", body])) as joined:
+        backend._parsed = replace(backend.parsed, url="disque://{}:{}".format(*known.address))
+        queued = Result("D-1", "queued", None, None, "default", 0, None)
+        monkeypatch.setattr(backend.client, "result", lambda _id: queued)
+        with pytest.raises(TaskResultDoesNotExist):
+            backend.get_result("D-1")
+        known.tells(known.address, joined.address)
+        assert backend.get_result("D-1").status == TaskResultStatus.READY
 
 
 def test_what_the_backend_can_do(backend: DisqueBackend) -> None:
