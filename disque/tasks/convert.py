@@ -71,7 +71,7 @@ def plain(value: object) -> object:
     if hasattr(value, "__struct_fields__"):
         import msgspec  # noqa: PLC0415 - it is there, since its struct is
 
-        return msgspec.to_builtins(value)
+        return msgspec.to_builtins(value, str_keys=True)
     kind = type(value)
     raise EncodeError(f"{kind.__module__}.{kind.__qualname__} cannot be sent: use plain types, a dataclass or a model")
 
@@ -194,15 +194,13 @@ def _of_class(kind: type) -> Load:  # noqa: PLR0911 - one for each kind of class
     if issubclass(kind, enum.Enum):
         return _of_enum(kind)
     if dataclasses.is_dataclass(kind):
-        return _of_fields(kind, _required(kind))
+        return _of_fields(kind, _required(kind), {})
     if hasattr(kind, "model_validate"):
         return _by_package(models.reader(kind))
     if hasattr(kind, "__struct_fields__"):
-        import msgspec  # noqa: PLC0415 - it is there, since its struct is
-
-        return _by_package(lambda value: msgspec.convert(value, kind))
+        return _of_struct(kind)
     if typing.is_typeddict(kind):
-        return _of_fields(kind, dict.fromkeys(kind.__required_keys__))  # type: ignore[attr-defined]  # it has them
+        return _of_fields(kind, dict.fromkeys(kind.__required_keys__), {})  # type: ignore[attr-defined]  # it has
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         return _of_named_tuple(kind)
     if kind in {tuple, set, frozenset}:
@@ -223,6 +221,13 @@ def _by_package(make: Callable[[object], object]) -> Load:
     return load
 
 
+def _of_struct(kind: object) -> Load:
+    """A struct of msgspec, or one with parameters. Names in JSON are texts, of which it makes numbers again."""
+    import msgspec  # noqa: PLC0415 - it is there, since its struct is
+
+    return _by_package(lambda value: msgspec.convert(value, kind, str_keys=True))
+
+
 def _of_enum(kind: type[enum.Enum]) -> Load:
     def load(value: object) -> object:
         try:
@@ -239,8 +244,11 @@ def _required(kind: Any) -> dict[str, None]:  # noqa: ANN401 - a dataclass
     return {one.name: None for one in fields if one.init and one.default is missing and one.default_factory is missing}
 
 
-def _of_fields(kind: type, required: Mapping[str, None]) -> Load:
-    """A dataclass or a TypedDict, of a map. Made when it is used first, for a type may contain itself."""
+def _of_fields(kind: Any, required: Mapping[str, None], given: Mapping[Any, Any]) -> Load:  # noqa: ANN401 - a class
+    """A dataclass or a TypedDict, of a map. Made when it is used first, for a type may contain itself.
+
+    ``given`` says what stands for the parameters of a generic one.
+    """
     fields: dict[str, Load | None] = {}
     called = models.call_names(kind)
 
@@ -248,7 +256,7 @@ def _of_fields(kind: type, required: Mapping[str, None]) -> Load:
         names = {one.name for one in dataclasses.fields(kind) if one.init} if dataclasses.is_dataclass(kind) else None
         for name, hint in typing.get_type_hints(kind).items():
             if names is None or name in names:
-                fields[name] = loader(hint)
+                fields[name] = loader(filled(hint, given))
 
     def load(value: object) -> object:
         if not fields:
@@ -266,6 +274,15 @@ def _of_fields(kind: type, required: Mapping[str, None]) -> Load:
         return kind(**found)
 
     return load
+
+
+def filled(hint: Any, given: Mapping[Any, Any]) -> Any:  # noqa: ANN401 - any type
+    """An annotation with what stands for its parameters: ``list[T]`` as ``list[date]``."""
+    if isinstance(hint, typing.TypeVar):
+        return given.get(hint, hint)
+    if typing.get_origin(hint) is None or not (names := getattr(hint, "__parameters__", ())):
+        return hint
+    return hint[tuple(given.get(one, one) for one in names)]
 
 
 def _of_named_tuple(kind: Any) -> Load:  # noqa: ANN401 - a NamedTuple
@@ -293,7 +310,7 @@ def part(load: Load | None, value: object, place: str) -> object:
         raise error.at(place) from None
 
 
-def _of_generic(origin: object, args: tuple[Any, ...]) -> Load | None:  # noqa: PLR0911 - the same
+def _of_generic(origin: object, args: tuple[Any, ...]) -> Load | None:
     if origin is typing.Annotated or origin in WRAPPERS:
         return loader(args[0])
     if origin is typing.Union or origin is types.UnionType:
@@ -301,16 +318,24 @@ def _of_generic(origin: object, args: tuple[Any, ...]) -> Load | None:  # noqa: 
     if origin is typing.Literal:
         return _of_literal(args)
     if isinstance(origin, type):
-        if issubclass(origin, tuple):
-            return _of_tuple(args)
-        if issubclass(origin, Mapping):
-            return _of_mapping(args)
-        if issubclass(origin, AbstractSet):
-            return _of_sequence(frozenset if origin is frozenset else set, args[0])
-        if origin in {list, Sequence, Iterable} or issubclass(origin, Sequence):
-            return _of_sequence(list, args[0])
-        if hasattr(origin, "model_validate") or dataclasses.is_dataclass(origin):
-            return _of_class(origin)
+        return _of_generic_class(origin, args)
+    raise TypeError(f"{origin!r} cannot be made of JSON")
+
+
+def _of_generic_class(origin: Any, args: tuple[Any, ...]) -> Load | None:  # noqa: ANN401 - a class
+    if issubclass(origin, tuple):
+        return _of_tuple(args)
+    if issubclass(origin, Mapping):
+        return _of_mapping(args)
+    if issubclass(origin, AbstractSet):
+        return _of_sequence(frozenset if origin is frozenset else set, args[0])
+    if origin in {list, Sequence, Iterable} or issubclass(origin, Sequence):
+        return _of_sequence(list, args[0])
+    if hasattr(origin, "__struct_fields__"):
+        return _of_struct(origin[args])
+    if dataclasses.is_dataclass(origin):
+        names: tuple[Any, ...] = getattr(origin, "__parameters__", ())
+        return _of_fields(origin, _required(origin), dict(zip(names, args, strict=False)))
     raise TypeError(f"{origin!r} cannot be made of JSON")
 
 
@@ -343,7 +368,7 @@ def bare(annotation: object) -> list[object]:
 def is_text(annotation: object) -> bool:
     """Whether values of this type are sent as a text that may also be base64."""
     if typing.get_origin(annotation) is typing.Literal:
-        return any(isinstance(one, str) for one in typing.get_args(annotation))
+        return any(isinstance(getattr(one, "value", one), str) for one in typing.get_args(annotation))
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
         return any(isinstance(one.value, str) for one in annotation)
     return annotation in TEXTS
@@ -403,9 +428,11 @@ def _of_union(args: tuple[Any, ...]) -> Load | None:
 
 
 def _of_literal(args: tuple[Any, ...]) -> Load:
+    sent = [(one.value if isinstance(one, enum.Enum) else one, one) for one in args]
+
     def load(value: object) -> object:
-        for one in args:
-            if value == one and type(value) is type(one):
+        for said, one in sent:
+            if value == said and type(value) is type(said):
                 return one
         raise wrong(f"one of {', '.join(map(repr, args))}", value)
 
@@ -451,15 +478,32 @@ def _of_mapping(args: tuple[Any, ...]) -> Load:
 
 
 def _of_key(kind: object) -> Load | None:
-    """Names in JSON are texts: numbers are made of them again."""
+    """Names in JSON are texts: numbers, true, false and null are made of them again where a text does not fit."""
     load = loader(kind)
-    if kind not in {int, float} or load is None:
+    if load is None or kind is str:
         return load
+    if kind is int or kind is float:
+        return _of_number(kind, load)
+
+    def read(value: object) -> object:
+        try:
+            return load(value)
+        except ConvertError:
+            if isinstance(value, str):
+                with suppress(ValueError):
+                    return load(json.loads(value))
+            raise
+
+    return read
+
+
+def _of_number(kind: type[int | float], load: Load) -> Load:
+    """A number that is a name, without the detour of others."""
 
     def read(value: object) -> object:
         if isinstance(value, str):
             try:
-                return int(value) if kind is int else float(value)
+                return kind(value)
             except ValueError:
                 raise wrong(f"{kind} as text", value) from None
         return load(value)

@@ -6,6 +6,7 @@ import decimal
 import enum
 import json
 import pathlib
+import types
 import typing
 import uuid
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from disque.tasks.errors import EncodeError
 from tests.conftest import examples
 
 UTC = dt.UTC
+DAY = dt.date(2030, 1, 31)
 
 
 class Color(enum.Enum):
@@ -48,6 +50,16 @@ class Person:
     born: dt.date
     friends: "list[Person]" = dataclasses.field(default_factory=list)
     secret: str = dataclasses.field(default="", init=False)
+
+
+T = typing.TypeVar("T")
+
+
+@dataclasses.dataclass
+class Box(typing.Generic[T]):
+    value: T
+    more: "list[Box[T]]" = dataclasses.field(default_factory=list)
+    maybe: T | None = None
 
 
 def there_and_back(value: object, annotation: object) -> object:
@@ -78,6 +90,16 @@ def there_and_back(value: object, annotation: object) -> object:
         (frozenset({"a"}), frozenset[str]),
         ([1], Sequence[int]),
         ("a", Literal["a", 2]),
+        (Color.RED, Literal[Color.RED, 2]),
+        (2, Literal[Color.RED, 2]),
+        (Level.LOW, Literal[Level.LOW]),
+        ({True: "a", False: "b"}, dict[bool, str]),
+        ({1: "a", None: "b"}, dict[int | None, str]),
+        ({2: "a", "b": "b"}, dict[Literal["b", 2], str]),
+        ({Level.LOW: 1}, dict[Level, int]),
+        (Box(DAY, [Box(DAY)], DAY), Box[dt.date]),
+        (Box(Box({DAY})), Box[Box[set[dt.date]]]),
+        (Box("a"), Box),
         ("a", int | str),
         (dt.datetime(2030, 1, 31, 12, tzinfo=UTC), dt.datetime),
         (dt.date(2030, 1, 31), dt.date),
@@ -115,6 +137,10 @@ def test_a_value_comes_back_as_it_was(value: object, annotation: object) -> None
         ([1, "a"], list[int], r"\[1\]: int is expected, not str 'a'"),
         ({"a": "b"}, dict[str, int], r"\['a'\]: int is expected"),
         ({"a": 1}, dict[int, int], "as text is expected"),
+        ({"x": 1}, dict[bool, int], "key 'x': true or false is expected, not str 'x'"),
+        ({"3": 1}, dict[Literal[1, 2], int], "key '3': one of 1, 2 is expected, not str '3'"),
+        ("green", Literal[Color.RED], "one of <Color.RED: 'red'> is expected"),
+        ({"value": "x"}, Box[dt.date], r"\.value: a date such as"),
         ([1], tuple[int, int], "a list of 2"),
         ("c", Literal["a", "b"], "one of 'a', 'b' is expected"),
         ({}, int | str, "int is expected.*; or str is expected"),
@@ -160,6 +186,13 @@ def test_models_of_pydantic_and_structs_of_msgspec() -> None:
     struct = msgspec.defstruct("Struct", [("id", int), ("tags", set[str])])
     two = struct(1, {"a"})
     assert there_and_back(two, struct) == two
+    numbers = msgspec.defstruct("Numbers", [("names", dict[int, str]), ("shares", dict[float, bytes])])
+    three = numbers({1: "one"}, {0.5: b"\xff"})
+    assert there_and_back(three, numbers) == three
+    generic: Any = typing.Generic
+    fields = {"__annotations__": {"value": T}}
+    box: Any = types.new_class("Box", (msgspec.Struct, generic[T]), exec_body=lambda names: names.update(fields))
+    assert there_and_back(box(DAY), box[dt.date]) == box(DAY)
     for kind in (model, struct):
         load = loader(kind)
         assert load is not None
