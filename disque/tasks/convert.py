@@ -16,6 +16,7 @@ import dataclasses
 import datetime as dt
 import decimal
 import enum
+import inspect
 import json
 import pathlib
 import types
@@ -254,9 +255,9 @@ def _of_fields(kind: Any, required: Mapping[str, None], given: Mapping[Any, Any]
 
     def learn() -> None:
         names = {one.name for one in dataclasses.fields(kind) if one.init} if dataclasses.is_dataclass(kind) else None
-        for name, hint in typing.get_type_hints(kind).items():
+        for name, hint in hints_of(kind, given).items():
             if names is None or name in names:
-                fields[name] = loader(filled(hint, given))
+                fields[name] = loader(hint)
 
     def load(value: object) -> object:
         if not fields:
@@ -276,13 +277,32 @@ def _of_fields(kind: Any, required: Mapping[str, None], given: Mapping[Any, Any]
     return load
 
 
+def hints_of(kind: Any, given: Mapping[Any, Any]) -> dict[str, Any]:  # noqa: ANN401 - a class
+    """The annotations of a class, with what stands for its parameters, and for those of the classes that it extends."""
+    hints = typing.get_type_hints(kind)
+    found = {name: filled(hints[name], given) for name in inspect.get_annotations(kind)}
+    for base in vars(kind).get("__orig_bases__", kind.__bases__):
+        origin = typing.get_origin(base) or base
+        if isinstance(origin, type) and origin is not typing.Generic:
+            args = [filled(one, given) for one in typing.get_args(base)]
+            found = hints_of(origin, dict(zip(getattr(origin, "__parameters__", ()), args, strict=False))) | found
+    return {name: found.get(name, hint) if parameters_of(hint) else hint for name, hint in hints.items()}
+
+
+def parameters_of(hint: Any) -> tuple[Any, ...]:  # noqa: ANN401 - any type
+    """Those of an annotation for which something may stand."""
+    if isinstance(hint, typing.TypeVar):
+        return (hint,)
+    found: tuple[Any, ...] = getattr(hint, "__parameters__", ()) if typing.get_origin(hint) is not None else ()
+    return found
+
+
 def filled(hint: Any, given: Mapping[Any, Any]) -> Any:  # noqa: ANN401 - any type
     """An annotation with what stands for its parameters: ``list[T]`` as ``list[date]``."""
     if isinstance(hint, typing.TypeVar):
         return given.get(hint, hint)
-    if typing.get_origin(hint) is None or not (names := getattr(hint, "__parameters__", ())):
-        return hint
-    return hint[tuple(given.get(one, one) for one in names)]
+    names = parameters_of(hint)
+    return hint[tuple(given.get(one, one) for one in names)] if names else hint
 
 
 def _of_named_tuple(kind: Any) -> Load:  # noqa: ANN401 - a NamedTuple

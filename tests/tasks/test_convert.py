@@ -62,6 +62,16 @@ class Box(typing.Generic[T]):
     maybe: T | None = None
 
 
+@dataclasses.dataclass
+class Days(Box[dt.date]):
+    count: int = 1
+
+
+@dataclasses.dataclass
+class Boxes(Box[list[T]], typing.Generic[T]):
+    first: T | None = None
+
+
 def there_and_back(value: object, annotation: object) -> object:
     load = loader(annotation)
     sent = json.loads(json.dumps(value, default=plain))
@@ -100,6 +110,8 @@ def there_and_back(value: object, annotation: object) -> object:
         (Box(DAY, [Box(DAY)], DAY), Box[dt.date]),
         (Box(Box({DAY})), Box[Box[set[dt.date]]]),
         (Box("a"), Box),
+        (Days(DAY, [Box(DAY)], DAY), Days),
+        (Boxes([DAY], [Box([DAY])], None, DAY), Boxes[dt.date]),
         ("a", int | str),
         (dt.datetime(2030, 1, 31, 12, tzinfo=UTC), dt.datetime),
         (dt.date(2030, 1, 31), dt.date),
