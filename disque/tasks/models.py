@@ -101,6 +101,10 @@ def fields_in(annotation: Any, place: str, seen: set[object]) -> Iterator[Field]
         raise EncodeError(f"{place} cannot be sent: {reason}")
     if kind is typing.Annotated and has_serializer(annotation.__metadata__):
         return
+    stands_for = getattr(kind, "__value__", None) or getattr(kind, "__supertype__", None)  # `type` and NewType
+    if stands_for is not None and kind not in seen:
+        seen.add(kind)
+        yield from fields_in(stands_for, place, seen)
     parts = [(place, one) for one in typing.get_args(annotation)]
     if isinstance(kind, type) and kind not in seen:
         seen.add(kind)
@@ -122,10 +126,10 @@ def own_fields(kind: Any) -> list[Field]:  # noqa: ANN401 - a class
 
 
 def plain_hints(kind: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a class
-    """The annotations of a dataclass or a TypedDict that pydantic writes, though they are not its own."""
+    """The annotations of dataclasses, TypedDicts and NamedTuples that pydantic writes, though they are not its own."""
     is_own = hasattr(kind, "__pydantic_decorators__")
     with suppress(NameError, TypeError):  # what is not known yet
-        if not is_own and (dataclasses.is_dataclass(kind) or typing.is_typeddict(kind)):
+        if not is_own and (dataclasses.is_dataclass(kind) or typing.is_typeddict(kind) or hasattr(kind, "_fields")):
             return typing.get_type_hints(kind, include_extras=True)
     return {}
 

@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 import datetime as dt
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, NewType
 
 import pytest
 
@@ -130,6 +130,21 @@ class Other(BaseModel):
     plain: Plain
 
 
+class Pair(NamedTuple):
+    password: SecretStr
+
+
+Password = NewType("Password", SecretStr)
+
+
+class Pairs(BaseModel):
+    pairs: list[Pair]
+
+
+class New(BaseModel):
+    password: Password
+
+
 class Number(BaseModel):
     pin: pydantic.Secret[int]
 
@@ -152,6 +167,8 @@ class Raw(BaseModel):
         (Secret(password=SecretStr("tiger")), r"Secret\.password cannot be sent: pydantic hides secrets"),
         (Secrets(by_name={}), r"Secret\.password cannot be sent"),
         (Other(plain=Plain(SecretStr("tiger"))), r"Plain\.password cannot be sent"),
+        (Pairs(pairs=[]), r"Pair\.password cannot be sent"),
+        (New(password=Password(SecretStr("tiger"))), r"New\.password cannot be sent"),
         (Plain(SecretStr("tiger")), "SecretStr cannot be sent"),
         (Number(pin=pydantic.Secret(1234)), r"Number\.pin cannot be sent"),
         (Kept(number=1), r"Kept\.number cannot be sent: it has exclude=True, and no default"),
