@@ -161,26 +161,26 @@ def _ordered(arguments: object) -> str:
 
 
 class Keys(Formatter):
-    """Fills in the rule of a key, with texts that are the same in each process: the order of sets is not."""
+    """Fills in the rule of a key, with texts that tell values apart, and are the same in each process."""
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
         """The value that a part of the rule names."""
         value, name = super().get_field(field_name, args, kwargs)
         value = plain(value) if isinstance(value, set | frozenset) else value
-        return (_ordered(value) if has_set(value) else value), name
+        return (_ordered(value) if is_vague(value) else value), name
 
 
-def has_set(value: object) -> bool:
-    """Whether there is a set somewhere in a value."""
-    if isinstance(value, set | frozenset):
+def is_vague(value: object) -> bool:
+    """Whether the text of a value is not the same in each process, or not another one for each: sets, secrets."""
+    if isinstance(value, set | frozenset) or hasattr(value, "get_secret_value"):
         return True
     if isinstance(value, Mapping):
-        return any(has_set(one) for one in value.values())
+        return any(is_vague(one) for one in value.values())
     if isinstance(value, list | tuple):
-        return any(has_set(one) for one in value)
+        return any(is_vague(one) for one in value)
     if is_dataclass(value):
-        return any(has_set(getattr(value, one.name)) for one in fields(value))
-    return False
+        return any(is_vague(getattr(value, one.name)) for one in fields(value))
+    return hasattr(value, "model_dump") and is_vague(vars(value))
 
 
 def key_of(task: str, rule: str | bool | None, arguments: Mapping[str, Any]) -> str | None:
