@@ -6,7 +6,9 @@ the asyncio client only do what is yielded.
 
 Requests that were answered are done. Those that were not answered, or were refused by a node that cannot serve now
 (LEAVING, LOADING, MISCONF, DENIED, and the codes of `also_retry`), go to the next node. A node that leaves is asked
-before which others there are: those that stay may have joined after the client had asked.
+before which others there are: those that stay may have joined after the client had asked. So is one that is used for
+long: it may be gone without saying that it leaves. That comes before a request, since what a GETJOB has brought must
+not be lost when somebody ends the wait.
 
 So after a lost connection a request may be executed twice: jobs may be added twice, unless they are UNIQUE. A parcel
 that must not be sent twice is marked (``again``). If its connection is lost after sending, it ends in
@@ -206,12 +208,23 @@ class Delivery:
             return None
         return Exchange(self._address, QUESTION, QUESTIONS, self.config.timeout_ms / 1000)
 
-    def look(self) -> Flow[None]:
+    def look(self) -> Flow[Outcome]:
         """Ask the node which nodes there are. It is in use, so this costs no connection."""
         self.leaves = False
         told = yield Exchange(self._address, HELLO, 1, self.config.timeout_ms / 1000)
         if told.replies:
             self.router.learned(self._address, told.replies[0])
+        return told
+
+    def look_first(self) -> Flow[bool]:
+        """The same before a request is sent there. False if the node fails at that already, so another one is next."""
+        told = yield from self.look()
+        if told.failure is None:
+            return True
+        lost = Outcome()
+        lost.failure = told.failure
+        self.take(lost)
+        return False
 
     def refuse_long(self, outcome: Outcome, told: Sequence[Reply]) -> None:
         """Note what was too long for the node, which another one may take; ``told`` is what it said of its limits."""
@@ -349,6 +362,8 @@ def deliver_part(router: Router, config: Config, parcel: Parcel) -> Flow[list[Re
             step = delivery.next()
             if step is None:
                 break
+            if isinstance(step, Exchange) and router.should_look() and not (yield from delivery.look_first()):
+                continue
             outcome = yield step
             if isinstance(step, Exchange):
                 question = delivery.question(outcome)

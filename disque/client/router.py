@@ -25,6 +25,8 @@ from disque.client.values import text_of
 #: Priorities in HELLO: below this a node can be used.
 USABLE: Final = 10
 GOOD: Final = 1
+#: A client that is used asks again which nodes there are when none has told it for so long, in seconds.
+LOOK_S: Final = 30.0
 #: So many jobs are looked at before affinity decides.
 AFFINITY_JOBS: Final = 100
 
@@ -53,6 +55,7 @@ class Router:
         self.current: Address | None = None
         self._known = {address: Known(address, given=True) for address in config.nodes}
         self._makers: Counter[str] = Counter()
+        self._look_s = clock() + LOOK_S
         self._lock = threading.Lock()
 
     def renew_lock(self) -> None:
@@ -99,11 +102,20 @@ class Router:
         if known is not None and known.avoid_until_s:
             known.avoid_until_s = 0.0
 
+    def should_look(self) -> bool:
+        """Whether to ask again which nodes there are. Of many who want to know, one is told so."""
+        now_s = self.clock()
+        if now_s < self._look_s or not self.config.discover:
+            return False
+        self._look_s = now_s + LOOK_S
+        return True
+
     def learned(self, address: Address, reply: object) -> None:
         """Take what the node at ``address`` answered to HELLO: version, own ID, rows of ID, host, port, priority."""
         if not isinstance(reply, list) or len(reply) < 2 or not isinstance(reply[1], bytes | str):
             return
         with self._lock:
+            self._look_s = self.clock() + LOOK_S
             rows = [row for row in map(read_row, reply[2:]) if row is not None]
             if address in self._known:
                 self._known[address].id = text_of(reply[1])

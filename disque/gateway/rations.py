@@ -101,6 +101,8 @@ async def value(stream: asyncio.StreamReader, ration: Ration) -> object:
         return [await value(stream, ration) for _ in range(int(rest))] if int(rest) >= 0 else None
     if kind == b"$":
         return await text(stream, ration, int(rest)) if int(rest) >= 0 else None
+    if kind == b":":
+        return int(rest)
     if kind == b"_":
         return None
     if kind == b"-":

@@ -10,16 +10,21 @@ from disque.client.config import Address
 from disque.client.delivery import HELLO, Exchange, Kind, Outcome, Parcel, Pause, deliver
 from disque.client.limits import LONG_BYTES, QUESTION, QUESTIONS
 from disque.client.packing import pack
-from disque.client.router import Router
+from disque.client.router import LOOK_S, Router
 from tests.client.fake import ID_A, ID_B, A, B, C, config, hello, lost, refusal
 
 
 class Way:
-    """A parcel on its way: each step is shown, and what is answered is told."""
+    """A parcel on its way: each step is shown, and what is answered is told.
 
-    def __init__(self, parcel: Parcel, *nodes: Address, **options: Any) -> None:
+    ``since_s``: for how long nobody has told which nodes there are.
+    """
+
+    def __init__(self, parcel: Parcel, *nodes: Address, since_s: float = 0, **options: Any) -> None:
         self.config = config(*nodes, **options)
-        self.router = Router(self.config, lambda: 1000.0, Random(1))
+        self.now_s = 1000.0
+        self.router = Router(self.config, lambda: self.now_s, Random(1))
+        self.now_s += since_s
         self.flow = deliver(self.router, self.config, parcel)
         self.step: Any
         self.step = next(self.flow)
@@ -118,6 +123,33 @@ def test_one_that_leaves_without_a_word_is_left(answer: dict[str, Any]) -> None:
 
 def test_a_client_of_one_node_does_not_ask_for_others() -> None:
     assert type(Way(Parcel(ONE), A, discover=False).answer(refusal("LEAVING x")).step) is Pause
+
+
+class TestAfterLong:
+    def test_a_client_asks_which_nodes_there_are(self) -> None:
+        way = Way(Parcel(ONE), A, since_s=LOOK_S)
+        assert way.step == Exchange(A, HELLO, 1, 3.0)
+        way.answer(hello(ID_A, (ID_A, *A, 1), (ID_B, *B, 1)))
+        assert way.step == Exchange(A, b"one", 1, 3.0)
+        assert way.answer(1).result == [1]
+        assert way.router.addresses() == [A, B]
+
+    @pytest.mark.parametrize("options", [{"since_s": LOOK_S - 1}, {"since_s": LOOK_S, "discover": False}])
+    def test_not_sooner_and_not_if_it_wants_to_know_no_others(self, options: dict[str, Any]) -> None:
+        assert Way(Parcel(ONE), A, **options).step.data == b"one"
+
+    def test_one_of_many_asks(self) -> None:
+        way = Way(Parcel(ONE), A, since_s=LOOK_S)
+        assert next(deliver(way.router, way.config, Parcel(ONE))) == Exchange(A, b"one", 1, 3.0)
+
+    @pytest.mark.parametrize("reply", [refusal("ERR x"), refusal("LOADING x"), b"OK"])
+    def test_the_request_is_sent_whatever_the_node_says(self, reply: object) -> None:
+        assert Way(Parcel(ONE), A, since_s=LOOK_S).answer(reply).step == Exchange(A, b"one", 1, 3.0)
+
+    def test_a_node_that_fails_at_that_is_left_and_the_request_was_not_sent(self) -> None:
+        way = Way(Parcel(ONE, again=False), A, B, since_s=LOOK_S).fail()
+        assert way.step == Exchange(B, b"one", 1, 3.0)
+        assert way.router.choose(()) == B
 
 
 def test_loading_as_redis_py_raises_it() -> None:

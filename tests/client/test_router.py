@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from disque.client.config import Address
-from disque.client.router import AFFINITY_JOBS, Router, read_row
+from disque.client.router import AFFINITY_JOBS, LOOK_S, Router, read_row
 from tests.client.fake import ID_A, ID_B, ID_C, A, B, C, config, hello
 
 
@@ -160,6 +160,16 @@ class TestLearning:
         nodes.learned(A, hello(ID_A, (ID_C, *C, 1)))
         assert nodes.addresses() == [A, C]
         assert nodes.choose(()) == A
+
+    def test_it_is_asked_for_when_none_has_told_for_long(self) -> None:
+        clock = Clock()
+        nodes = router(A, clock=clock)
+        clock.now_s += LOOK_S - 1
+        nodes.learned(A, hello(ID_A))
+        clock.now_s += LOOK_S - 1
+        assert not nodes.should_look()
+        clock.now_s += 1
+        assert [nodes.should_look(), nodes.should_look()] == [True, False]
 
     def test_a_row(self) -> None:
         assert read_row([b"id", b"h", b"7711", b"1"]) == ("id", ("h", 7711), 1)

@@ -57,6 +57,7 @@ def heard(came: bytes, most: int = 1 << 20) -> object:
 
 def test_replies_of_either_protocol() -> None:
     assert heard(b"*3\r\n*-1\r\n" + DONE + b"$-1\r\n_\r\n") == [None, [b"done", None], None]
+    assert heard(b"*2\r\n:1\r\n:-7\r\n") == [1, -7], "HELLO may be asked in between"
     assert heard(b"*1\r\n" + DONE + bulk(b"a\r\nb")) == [[b"done", b"a\r\nb"]]
     error = heard(b"-ERR no\r\n")
     assert isinstance(error, ResponseError)
