@@ -46,13 +46,13 @@ class Field(NamedTuple):
         by_name = config.get("populate_by_name") or config.get("validate_by_name")
         return [*names, self.name] if by_name else names
 
-    def is_written(self) -> bool:
-        """Whether the program says itself how its value is written."""
+    def is_pydantics(self) -> bool:
+        """Whether pydantic writes its value: it is not left out, and the program does not say itself how to write it."""
         names = {
             one for each in self.owner.__pydantic_decorators__.field_serializers.values() for one in each.info.fields
         }
-        encoders = config_of(self.owner).get("json_encoders")
-        return bool(encoders) or not names.isdisjoint({self.name, "*"}) or has_serializer(self.info.metadata)
+        own = config_of(self.owner).get("json_encoders") or has_serializer(self.info.metadata)
+        return not self.info.exclude and not own and names.isdisjoint({self.name, "*"})
 
 
 def dump(model: Any) -> object:  # noqa: ANN401 - a model
@@ -83,8 +83,10 @@ def by_alias(kind: Any) -> bool:  # noqa: ANN401 - the class of a model
     """How models of this class are sent. Raises EncodeError for those that would not arrive as they are."""
     ways = list(WAYS)
     for field in fields_in(kind, kind.__qualname__, set()):
-        if field.info.exclude and field.info.is_required():
-            raise EncodeError(f"{field} cannot be sent: it has exclude=True, and no default")
+        if field.info.exclude:
+            if field.info.is_required():
+                raise EncodeError(f"{field} cannot be sent: it has exclude=True, and no default")
+            continue
         names = field.read_as()
         ways = [one for one in ways if field.sent_as(one) in names]
         if not ways:
@@ -110,7 +112,7 @@ def fields_in(annotation: Any, place: str, seen: set[object]) -> Iterator[Field]
         seen.add(kind)
         fields = own_fields(kind)
         yield from fields
-        parts += [(str(one), one.info.annotation) for one in fields if not one.is_written()]
+        parts += [(str(one), one.info.annotation) for one in fields if one.is_pydantics()]
         parts += [(f"{kind.__qualname__}.{name}", hint) for name, hint in plain_hints(kind).items()]
     for where, one in parts:
         yield from fields_in(one, where, seen)

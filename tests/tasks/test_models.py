@@ -79,6 +79,13 @@ class Login(BaseModel):
         return password.get_secret_value()
 
 
+class Session(BaseModel):
+    """What is left out, and has a default, may be what it likes."""
+
+    user: str
+    token: SecretStr | None = Field(default=None, exclude=True, validation_alias="Token")
+
+
 class Names(pydantic.RootModel[dict[int, Alias]]):
     pass
 
@@ -101,6 +108,7 @@ ARRIVE = [
     Body(body=b"\xff\x00"),
     Tree(leaves=[Alias(userId=7), Tree()]),
     Login(user="ada", password=SecretStr("tiger"), keys=[SecretStr("key")]),
+    Session(user="ada"),
     Names({1: Alias(userId=7)}),
     User(born=WHEN.date(), userId=7),
 ]
