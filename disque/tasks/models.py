@@ -47,7 +47,7 @@ class Field(NamedTuple):
         return [*names, self.name] if by_name else names
 
     def is_pydantics(self) -> bool:
-        """Whether pydantic writes its value: it is not left out, and the program does not say itself how to write it."""
+        """Whether pydantic writes its value: it is not left out, and the program does not say how it is written."""
         names = {
             one for each in self.owner.__pydantic_decorators__.field_serializers.values() for one in each.info.fields
         }
