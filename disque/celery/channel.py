@@ -27,7 +27,7 @@ from disque.celery.qos import QoS
 from disque.celery.wire import Wire, opened
 from disque.client import DisqueError, NewJob, NoPermError
 from disque.client.config import Address
-from disque.client.delivery import MOVE_ON
+from disque.client.delivery import LEAVES, MOVE_ON
 from disque.client.errors import typed
 from disque.client.replies import Delivered, delivered
 from disque.client.values import duration_word, name_word
@@ -442,6 +442,9 @@ class Channel(virtual.Channel):
             error = typed(reply)
             if error is None or error.code not in MOVE_ON:
                 raise error or reply
+            if error.code == LEAVES:  # it knows the nodes that stay, which may have joined since
+                with suppress(DisqueError):
+                    self.client.look()
             wire.ended = True
             return
         for job in delivered(reply):

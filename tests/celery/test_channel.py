@@ -16,6 +16,7 @@ from disque.celery import fanout
 from disque.celery.fanout import PIECE, channel_of
 from disque.client import Disque, NoReplError
 from tests.celery.support import Got, connect, consume, drain, publish
+from tests.client.served import Served
 from tests.end_to_end.node import Node, until
 
 DIRECT = Exchange("direct", type="direct")
@@ -546,3 +547,15 @@ def test_a_message_stays_with_its_consumer_beyond_its_lease(node: Node) -> None:
         assert node.ask("QLEN", "mails") == 0
         message.ack()
     assert int(node.info("registered_jobs")) == 1
+
+
+def test_a_node_that_leaves_is_asked_for_those_that_have_joined(node: Node, connection: Any) -> None:
+    said = {b"GETJOB": b"-LEAVING x\r\n", b"PING": b"+PONG\r\n"}
+    publish(connection, "one", "letters")
+    with (
+        Served(lambda words: said.get(words[0], b":0\r\n")) as leaving,
+        kombu.Connection("disque://{}:{}".format(*leaving.address)) as consumer,
+    ):
+        consumer.default_channel.client.look()
+        leaving.tells(leaving.address, ("127.0.0.1", node.port))
+        assert consume(consumer, [Queue("letters")]) == ["one"]
